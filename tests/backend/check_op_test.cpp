@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/recorded.hpp"
 #include "ops/table.hpp"
+#include "support/recorded.hpp"
 
 namespace dpi::backend::check_op_test {
 namespace {

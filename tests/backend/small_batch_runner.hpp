@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/abi/registry.hpp"
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 
 namespace dpi::test {
 

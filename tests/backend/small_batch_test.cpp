@@ -10,9 +10,9 @@
 #include <string>
 
 #include "backend/small_batch_runner.hpp"
-#include "plan/random_models.hpp"
 #include "support/device.hpp"
 #include "support/paper_models.hpp"
+#include "support/random_models.hpp"
 
 namespace dpi::test::small_batch_test {
 namespace {

@@ -20,9 +20,9 @@
 #include "bench/bench.hpp"
 #include "bench/side_by_side.hpp"
 #include "runtime/execute/context.hpp"
-#include "runtime/random_batch.hpp"
 #include "support/built_bundle.hpp"
 #include "support/paper_models.hpp"
+#include "support/random_batch.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "store/tiered/zipf_traffic.hpp"
+#include "support/zipf_traffic.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 #include "support/sanitizer.hpp"
 
 // A sanitizer brings its own malloc.

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 
 namespace dpi::test::endpoint_believed_test {
 namespace {

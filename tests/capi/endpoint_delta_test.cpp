@@ -3,7 +3,7 @@
 // and a followed folder goes by the way that leads furthest.
 #include <filesystem>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 #include "support/sanitizer.hpp"
 
 namespace dpi::test::endpoint_delta_test {

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <set>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 #include "support/sanitizer.hpp"
 
 using namespace dpi::test;

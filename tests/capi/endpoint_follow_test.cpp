@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 
 namespace dpi::test::endpoint_follow_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <map>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 #include "support/full.hpp"
 #include "support/sanitizer.hpp"
 

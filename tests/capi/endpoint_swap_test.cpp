@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 #include "support/full.hpp"
 #include "support/sanitizer.hpp"
 

@@ -1,7 +1,7 @@
 // Endpoints: what loads, what is refused and changes nothing, rollback, models that are held, what is told.
 #include <algorithm>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 
 namespace dpi::test::endpoint_test {
 namespace {

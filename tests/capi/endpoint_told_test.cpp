@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 
 namespace dpi::test::endpoint_told_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "capi/env_support.hpp"
+#include "support/env_support.hpp"
 #include "support/sanitizer.hpp"
 
 namespace dpi::test::env_test {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test::errors_test {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 #include "support/sanitizer.hpp"
 
 namespace dpi::test::fork_test {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test::lifetime_test {
 namespace {

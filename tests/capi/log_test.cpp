@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "capi/env_support.hpp"
+#include "support/env_support.hpp"
 
 namespace dpi::test::log_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "capi/env_support.hpp"
+#include "support/env_support.hpp"
 
 namespace dpi::test::memory_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/float_env.hpp"
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test::numbers_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <thread>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test::predict_test {
 namespace {

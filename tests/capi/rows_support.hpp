@@ -6,7 +6,7 @@
 #include <atomic>
 #include <random>
 
-#include "capi/endpoint_support.hpp"
+#include "support/endpoint_support.hpp"
 
 namespace dpi::test {
 

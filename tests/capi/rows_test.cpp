@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test::rows_test {

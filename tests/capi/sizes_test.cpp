@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test::sizes_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 #include "support/sanitizer.hpp"
 
 namespace dpi::test::stack_test {

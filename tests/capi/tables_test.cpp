@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test::tables_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "e2e/bundle_runs.hpp"
+#include "support/bundle_runs.hpp"
 
 namespace dpi::test::golden_bundles_test {
 namespace {

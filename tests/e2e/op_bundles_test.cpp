@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "e2e/bundle_runs.hpp"
+#include "support/bundle_runs.hpp"
 
 namespace dpi::test::op_bundles_test {
 namespace {

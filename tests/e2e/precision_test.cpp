@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "capi/env_support.hpp"
-#include "e2e/bundle_runs.hpp"
+#include "support/bundle_runs.hpp"
+#include "support/env_support.hpp"
 
 namespace dpi::test::precision_test {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "capi/env_support.hpp"
 #include "kernels/emu/control.hpp"
 #include "support/emu_plugin.hpp"
+#include "support/env_support.hpp"
 
 namespace dpi::test::fault_test {
 namespace {

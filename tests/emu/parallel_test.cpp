@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test::parallel_test {
 namespace {

@@ -7,9 +7,9 @@
 #include "bundle/bundle.hpp"
 #include "encode/encoder.hpp"
 #include "fuzz/bundle_mutator.hpp"
-#include "fuzz/handles.hpp"
-#include "fuzz/some_rows.hpp"
 #include "fuzz/target.hpp"
+#include "support/handles.hpp"
+#include "support/some_rows.hpp"
 
 namespace dpi::fuzz {
 namespace {

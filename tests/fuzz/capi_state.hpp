@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "fuzz/handles.hpp"
 #include "fuzz/input.hpp"
+#include "support/handles.hpp"
 
 namespace dpi::fuzz {
 

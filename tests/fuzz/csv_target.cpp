@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/handles.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
 #include "sdk/tools/dpi/csv/row_feeder.hpp"
 #include "sdk/tools/dpi/shared/command_error.hpp"
 #include "sdk/tools/dpi/shared/loaded_model.hpp"
+#include "support/handles.hpp"
 #include "support/source_dir.hpp"
 
 // In main.cpp of the program, which has a main of its own.

@@ -8,8 +8,8 @@
 #include "bundle/apply.hpp"
 #include "bundle/patch.hpp"
 #include "fuzz/bundle_mutator.hpp"
-#include "fuzz/outcome.hpp"
 #include "fuzz/target.hpp"
+#include "support/outcome.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::fuzz {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "fuzz/outcome.hpp"
 #include "fuzz/target.hpp"
+#include "support/outcome.hpp"
 
 namespace {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/handles.hpp"
-#include "fuzz/some_rows.hpp"
 #include "fuzz/target.hpp"
+#include "support/handles.hpp"
+#include "support/some_rows.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::fuzz {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/outcome.hpp"
 #include "fuzz/target.hpp"
+#include "support/outcome.hpp"
 
 namespace dpi::fuzz {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/handles.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
+#include "support/handles.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::fuzz {

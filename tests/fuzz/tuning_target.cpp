@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "backend/cuda/tuning/tuning.hpp"
-#include "fuzz/outcome.hpp"
 #include "fuzz/target.hpp"
+#include "support/outcome.hpp"
 
 // The plugin's measured tables are not part of this program (the embedded tables' file of the build).
 namespace dpi::backend {

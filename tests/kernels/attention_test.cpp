@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/recorded.hpp"
+#include "support/recorded.hpp"
 
 namespace dpi::test::attention_test {
 namespace {

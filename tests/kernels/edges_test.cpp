@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/recorded.hpp"
 #include "support/device.hpp"
+#include "support/recorded.hpp"
 
 namespace dpi::test::edges_test {
 namespace {

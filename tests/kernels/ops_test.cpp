@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/recorded.hpp"
 #include "ops/table.hpp"
+#include "support/recorded.hpp"
 
 namespace dpi::test::ops_test {
 namespace {

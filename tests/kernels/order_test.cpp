@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/recorded.hpp"
+#include "support/recorded.hpp"
 
 namespace dpi::test::order_test {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/recorded.hpp"
+#include "support/recorded.hpp"
 
 namespace dpi::test::recurrent_test {
 namespace {

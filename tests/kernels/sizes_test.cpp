@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/recorded.hpp"
+#include "support/recorded.hpp"
 #include "support/shapes.hpp"
 
 namespace dpi::test::sizes_test {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "plan/checked_plan.hpp"
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 
 namespace dpi::test::cin_test {
 namespace {

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "plan/checked_plan.hpp"
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test::co_action_test {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "plan/checked_plan.hpp"
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 
 namespace dpi::test::decisions_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "plan/checked_plan.hpp"
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 
 namespace dpi::test::mixture_test {
 namespace {

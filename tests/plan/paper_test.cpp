@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 #include "support/paper_models.hpp"
 #include "support/source_dir.hpp"
 

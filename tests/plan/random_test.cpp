@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "plan/interpreter.hpp"
-#include "plan/random_models.hpp"
+#include "support/interpreter.hpp"
+#include "support/random_models.hpp"
 #include "support/sanitizer.hpp"
 
 namespace dpi::test::random_test {

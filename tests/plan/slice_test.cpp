@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "plan/checked_plan.hpp"
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 
 namespace dpi::test::slice_test {
 namespace {

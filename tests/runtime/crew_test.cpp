@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
 #include "support/built_bundle.hpp"
 #include "support/device.hpp"
 #include "support/full.hpp"
 #include "support/paper_models.hpp"
+#include "support/random_batch.hpp"
 
 namespace dpi::test::crew_test {
 namespace {

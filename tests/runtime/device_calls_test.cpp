@@ -14,12 +14,12 @@
 #include "runtime/execute/context.hpp"
 #include "runtime/execute/timeline.hpp"
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
 #include "store/resident/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/forwarding_store.hpp"
 #include "support/full.hpp"
 #include "support/host_memory.hpp"
+#include "support/random_batch.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test::device_calls_test {

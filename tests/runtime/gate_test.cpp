@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/gate.hpp"
-#include "store/tiered/model.hpp"
+#include "support/tier_model.hpp"
 
 namespace dpi::test::gate_test {
 namespace {

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
 #include "support/built_bundle.hpp"
 #include "support/device.hpp"
+#include "support/random_batch.hpp"
 
 namespace dpi::test::heads_test {
 namespace {

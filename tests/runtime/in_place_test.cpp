@@ -15,11 +15,11 @@
 #include "runtime/emu_control.hpp"
 #include "runtime/execute/context.hpp"
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
 #include "runtime/stated_bundle.hpp"
 #include "support/device.hpp"
 #include "support/full.hpp"
 #include "support/paper_models.hpp"
+#include "support/random_batch.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test::in_place_test {

@@ -11,8 +11,8 @@
 
 #include "base/clock.hpp"
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
 #include "support/device.hpp"
+#include "support/random_batch.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test::threads_test {

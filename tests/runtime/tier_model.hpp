@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
 #include "support/device.hpp"
+#include "support/random_batch.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
 #include "store/resident/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/full.hpp"
 #include "support/host_memory.hpp"
+#include "support/random_batch.hpp"
 #include "support/scattered_store.hpp"
 #include "support/source_dir.hpp"
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "runtime/random_batch.hpp"
 #include "runtime/shared_world.hpp"
 #include "runtime/stated_bundle.hpp"
+#include "support/random_batch.hpp"
 
 namespace dpi::test::waiting_test {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "runtime/model/model.hpp"
-#include "runtime/random_batch.hpp"
-#include "soak/memory_watch.hpp"
+#include "support/memory_watch.hpp"
 #include "support/model_builder.hpp"
+#include "support/random_batch.hpp"
 
 namespace dpi::soak {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "soak/actions.hpp"
-#include "soak/memory_watch.hpp"
+#include "support/memory_watch.hpp"
 #include "support/source_dir.hpp"
 
 // What was freed is kept for a while, so that its use is seen: 16 MiB of it, or the resident set says

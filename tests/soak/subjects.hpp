@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/handles.hpp"
-#include "fuzz/some_rows.hpp"
+#include "support/handles.hpp"
+#include "support/some_rows.hpp"
 
 namespace dpi::soak {
 

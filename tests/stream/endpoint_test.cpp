@@ -3,8 +3,8 @@
 #include <atomic>
 #include <filesystem>
 
-#include "capi/endpoint_support.hpp"
 #include "stream/mock_kafka.hpp"
+#include "support/endpoint_support.hpp"
 
 namespace dpi::test::endpoint_test {
 namespace {

@@ -1,6 +1,6 @@
 // How protocols without locks touch shared words. They are templates over this policy, so that the very same
 // code runs over std::atomic_ref in the library and step by step under the scheduler of
-// tests/store/tiered/model.hpp, which tries every interleaving.
+// tests/support/tier_model.hpp, which tries every interleaving.
 //
 // Words are plain integers in zeroed memory, so that a block of any size is ready without being written.
 #pragma once

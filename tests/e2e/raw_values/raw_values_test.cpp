@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test::raw_values_test {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "capi/capi_support.hpp"
 #include "store/redis/redis_server.hpp"
+#include "support/capi_support.hpp"
 #include "support/sleep.hpp"
 
 namespace dpi::test {

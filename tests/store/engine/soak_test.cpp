@@ -10,8 +10,8 @@
 #include <mutex>
 #include <thread>
 
-#include "soak/memory_watch.hpp"
 #include "store/engine/fixture.hpp"
+#include "support/memory_watch.hpp"
 #include "support/sanitizer.hpp"
 
 namespace dpi::test::soak_test {

@@ -3,7 +3,7 @@
 // 16, heats halved eight times as often, rows on probation gone before any other.
 #include <doctest/doctest.h>
 
-#include "store/tiered/zipf_traffic.hpp"
+#include "support/zipf_traffic.hpp"
 
 namespace dpi::test::heat_test {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "store/tiered/directory.hpp"
 #include "store/tiered/epochs.hpp"
-#include "store/tiered/model.hpp"
 #include "store/tiered/place_pool.hpp"
 #include "support/full.hpp"
 #include "support/sanitizer.hpp"
+#include "support/tier_model.hpp"
 
 namespace dpi::test::schedule_test {
 namespace {

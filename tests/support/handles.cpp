@@ -1,4 +1,4 @@
-#include "fuzz/handles.hpp"
+#include "support/handles.hpp"
 
 namespace dpi::fuzz {
 

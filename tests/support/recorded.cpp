@@ -1,4 +1,4 @@
-#include "kernels/recorded.hpp"
+#include "support/recorded.hpp"
 
 #include <cstring>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "soak/memory_watch.hpp"
+#include "support/memory_watch.hpp"
 
 #include <unistd.h>
 

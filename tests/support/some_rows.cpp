@@ -1,9 +1,9 @@
-#include "fuzz/some_rows.hpp"
+#include "support/some_rows.hpp"
 
 #include <algorithm>
 #include <random>
 
-#include "fuzz/handles.hpp"
+#include "support/handles.hpp"
 
 namespace dpi::fuzz {
 namespace {

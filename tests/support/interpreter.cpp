@@ -1,4 +1,4 @@
-#include "plan/interpreter.hpp"
+#include "support/interpreter.hpp"
 
 #include <cmath>
 #include <limits>

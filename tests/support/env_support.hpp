@@ -5,7 +5,7 @@
 #include <fstream>
 #include <mutex>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 
 namespace dpi::test {
 

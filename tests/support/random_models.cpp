@@ -1,4 +1,4 @@
-#include "plan/random_models.hpp"
+#include "support/random_models.hpp"
 
 #include "support/paper_models.hpp"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "capi/env_support.hpp"
+#include "support/env_support.hpp"
 #include "support/python.hpp"
 #include "support/sleep.hpp"
 

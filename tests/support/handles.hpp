@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "fuzz/outcome.hpp"
+#include "support/outcome.hpp"
 
 namespace dpi::fuzz {
 

@@ -1,4 +1,4 @@
-#include "fuzz/outcome.hpp"
+#include "support/outcome.hpp"
 
 #include <cstdio>
 #include <cstdlib>

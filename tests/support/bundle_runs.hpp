@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "capi/capi_support.hpp"
+#include "support/capi_support.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
