@@ -76,133 +76,52 @@ class OpContext;
 struct OpSizes;
 struct OpText;
 
-}  // namespace ops
-
-// The arguments of the kernels, from a prepared op and a call. They copy pointers and never allocate. scratch
-// and packed data are the backend's to set where the struct has such members (scratch is call.scratch).
-kernels::EmbedArgs embed_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::MaskArgs mask_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::LinearArgs linear_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::MatMulArgs matmul_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::BinaryArgs binary_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::UnaryArgs unary_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::LayerNormArgs layer_norm_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::SoftmaxArgs softmax_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::ReduceArgs reduce_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::ConcatArgs concat_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::ViewArgs view_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::RecurrentArgs recurrent_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::BroadcastRowsArgs broadcast_rows_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::MultiLookupArgs multi_lookup_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::DenseArgs dense_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::ElementwiseArgs elementwise_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::CrossV1Args cross_v1_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::CrossV1ClosedArgs cross_v1_closed_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::FmArgs fm_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::TailArgs tail_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::WhereArgs where_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::TopKArgs top_k_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::GatherArgs gather_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::CoActionArgs co_action_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::AttentionArgs attention_args(const OwnedOp& op, const dpi_op_call& call);
-kernels::CinArgs cin_args(const OwnedOp& op, const dpi_op_call& call);
-
-namespace ops {
-
-// OpForm::infer.
 Result<Dims> infer_input(OpContext& c);
 Result<Dims> infer_const(OpContext& c);
-Result<Dims> infer_embed(OpContext& c);
-Result<Dims> infer_mask(OpContext& c);
-Result<Dims> infer_linear(OpContext& c);
-Result<Dims> infer_matmul(OpContext& c);
-Result<Dims> infer_binary(OpContext& c);
-Result<Dims> infer_unary(OpContext& c);
-Result<Dims> infer_layer_norm(OpContext& c);
-Result<Dims> infer_softmax(OpContext& c);
-Result<Dims> infer_reduce(OpContext& c);
-Result<Dims> infer_concat(OpContext& c);
-Result<Dims> infer_view(OpContext& c);
-Result<Dims> infer_recurrent(OpContext& c);
-Result<Dims> infer_where(OpContext& c);
-Result<Dims> infer_top_k(OpContext& c);
-Result<Dims> infer_gather(OpContext& c);
-
-// OpForm::check.
-Status check_embed(const OpChecker& c);
-Status check_mask(const OpChecker& c);
-Status check_linear(const OpChecker& c);
-Status check_matmul(const OpChecker& c);
-Status check_binary(const OpChecker& c);
-Status check_unary(const OpChecker& c);
-Status check_layer_norm(const OpChecker& c);
-Status check_softmax(const OpChecker& c);
-Status check_reduce(const OpChecker& c);
-Status check_concat(const OpChecker& c);
-Status check_view(const OpChecker& c);
-Status check_recurrent(const OpChecker& c);
-Status check_broadcast_rows(const OpChecker& c);
-Status check_multi_lookup(const OpChecker& c);
-Status check_dense(const OpChecker& c);
-Status check_elementwise(const OpChecker& c);
-Status check_cross_v1(const OpChecker& c);
-Status check_cross_v1_closed(const OpChecker& c);
-Status check_fm(const OpChecker& c);
-Status check_tail(const OpChecker& c);
-Status check_where(const OpChecker& c);
-Status check_top_k(const OpChecker& c);
-Status check_gather(const OpChecker& c);
-Status check_co_action(const OpChecker& c);
-Status check_attention(const OpChecker& c);
-Status check_cin(const OpChecker& c);
-
-// OpForm::graph_text.
-std::string embed_graph_text(const OpText& t);
-std::string mask_graph_text(const OpText& t);
-std::string linear_graph_text(const OpText& t);
-std::string matmul_graph_text(const OpText& t);
-std::string matmul_text(const OpText& t);
-std::string binary_graph_text(const OpText& t);
-std::string unary_graph_text(const OpText& t);
-std::string layer_norm_graph_text(const OpText& t);
-std::string softmax_graph_text(const OpText& t);
-std::string reduce_graph_text(const OpText& t);
-std::string concat_graph_text(const OpText& t);
-std::string view_graph_text(const OpText& t);
-std::string recurrent_graph_text(const OpText& t);
-std::string top_k_graph_text(const OpText& t);
-std::string gather_graph_text(const OpText& t);
-
-// OpForm::text.
-std::string embed_text(const OpText& t);
-std::string linear_text(const OpText& t);
-std::string binary_text(const OpText& t);
-std::string unary_text(const OpText& t);
-std::string reduce_text(const OpText& t);
-std::string concat_text(const OpText& t);
-std::string view_text(const OpText& t);
-std::string multi_lookup_text(const OpText& t);
-std::string dense_text(const OpText& t);
-std::string elementwise_text(const OpText& t);
-std::string cross_v1_text(const OpText& t);
-std::string fm_text(const OpText& t);
-std::string tail_text(const OpText& t);
-std::string top_k_text(const OpText& t);
-std::string gather_text(const OpText& t);
-std::string co_action_text(const OpText& t);
-std::string attention_text(const OpText& t);
-std::string cin_text(const OpText& t);
-
-// OpForm::work.
-OpWork linear_work(const OpSizes& s);
-OpWork matmul_work(const OpSizes& s);
-OpWork recurrent_work(const OpSizes& s);
-OpWork multi_lookup_work(const OpSizes& s);
-OpWork dense_work(const OpSizes& s);
-OpWork cross_v1_work(const OpSizes& s);
-OpWork co_action_work(const OpSizes& s);
-OpWork attention_work(const OpSizes& s);
-OpWork cin_work(const OpSizes& s);
 
 }  // namespace ops
+
+// The functions of one op, in <op>.cpp. Its row in table.cpp names those that it has; the others have no
+// definition.
+//   <op>_args        the arguments of its kernels, from a prepared op and a call. Copies pointers and never
+//                    allocates. scratch and packed data are the backend's to set where the struct has such
+//                    members (scratch is call.scratch)
+//   infer_, check_, _graph_text, _text, _work: the functions of OpForm
+#define DPI_OP(op, Args)                                                     \
+  kernels::Args op##_args(const OwnedOp& prepared, const dpi_op_call& call); \
+  namespace ops {                                                            \
+  Result<Dims> infer_##op(OpContext& c);                                     \
+  Status check_##op(const OpChecker& c);                                     \
+  std::string op##_graph_text(const OpText& t);                              \
+  std::string op##_text(const OpText& t);                                    \
+  OpWork op##_work(const OpSizes& s);                                        \
+  }
+DPI_OP(embed, EmbedArgs)
+DPI_OP(mask, MaskArgs)
+DPI_OP(linear, LinearArgs)
+DPI_OP(matmul, MatMulArgs)
+DPI_OP(binary, BinaryArgs)
+DPI_OP(unary, UnaryArgs)
+DPI_OP(layer_norm, LayerNormArgs)
+DPI_OP(softmax, SoftmaxArgs)
+DPI_OP(reduce, ReduceArgs)
+DPI_OP(concat, ConcatArgs)
+DPI_OP(view, ViewArgs)
+DPI_OP(recurrent, RecurrentArgs)
+DPI_OP(broadcast_rows, BroadcastRowsArgs)
+DPI_OP(multi_lookup, MultiLookupArgs)
+DPI_OP(dense, DenseArgs)
+DPI_OP(elementwise, ElementwiseArgs)
+DPI_OP(cross_v1, CrossV1Args)
+DPI_OP(cross_v1_closed, CrossV1ClosedArgs)
+DPI_OP(fm, FmArgs)
+DPI_OP(tail, TailArgs)
+DPI_OP(where, WhereArgs)
+DPI_OP(top_k, TopKArgs)
+DPI_OP(gather, GatherArgs)
+DPI_OP(co_action, CoActionArgs)
+DPI_OP(attention, AttentionArgs)
+DPI_OP(cin, CinArgs)
+#undef DPI_OP
+
 }  // namespace dpi
