@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -140,10 +141,12 @@ TEST_CASE("callers beyond the contexts take turns, however long a store keeps ea
   m.control->delay_ns = 10'000'000;  // of each of a call's three chunks
   std::atomic<int> begun{0};
   std::vector<int> calls(kCallers), passed(kCallers);
+  std::latch together(kCallers);
   std::vector<std::thread> callers;
   for (size_t t = 0; t < kCallers; ++t) {
     callers.emplace_back([&, t] {
       std::vector<float> out;
+      together.arrive_and_wait();
       while (begun < kCallers * kEach) {
         const int before = ++begun;
         CHECK(m.predict(&out).ok());
@@ -155,8 +158,8 @@ TEST_CASE("callers beyond the contexts take turns, however long a store keeps ea
   for (std::thread& t : callers) t.join();
   for (size_t t = 0; t < kCallers; ++t) {
     CAPTURE(t);
-    CHECK(std::abs(calls[t] - kEach) <= 2);
-    CHECK(passed[t] <= 2 * kCallers);  // calls of others that began while one of its own went on
+    CHECK(std::abs(calls[t] - kEach) <= 4);  // 6 where two callers kept the contexts to themselves
+    CHECK(passed[t] <= 2 * kCallers);        // calls of others that began while one of its own went on
   }
 }
 
