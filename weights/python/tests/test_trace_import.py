@@ -359,7 +359,7 @@ class Pooled(nn.Module):
 def test_rows_without_an_answer_are_left_out_with_their_raw_cells(tmp_path):
     encoder = Encoder([encoders.vocab_string(["tea", "rye", "oat"])], splitter="|")
     rows = {"history": torch.tensor([[1, 2, 0], [0, 0, 0], [3, 0, 0], [2, 2, 1]])}
-    with pytest.warns(UserWarning, match="NaN for 1 of 4 rows"):
+    with pytest.warns(UserWarning, match=re.escape("NaN for 1 of 4 rows given (as a softmax over an empty bag is)")):
         from_torch(Pooled(), tmp_path / "m.h5", features={"history": {"table": "items", "out_of_range": "oov", "oov_id": 3}}, example=rows,
                    rows=rows, encoders={"history": encoder}, raw={"history": ["tea|rye", "", "oat", "rye|rye|tea"]})
     with Bundle(tmp_path / "m.h5") as bundle:
@@ -367,13 +367,44 @@ def test_rows_without_an_answer_are_left_out_with_their_raw_cells(tmp_path):
         assert compare_golden(bundle)["failures"] == [] and compare_golden(bundle)["raw_rows"] == 3
 
 
+GAPS = {"item": {"table": "table", "missing": "default", "default_id": 0}, "price": {"missing": "default"}}
+
+
 def test_a_missing_number_is_named_as_what_it_is(tmp_path):
     rows = {"item": ITEM, "price": torch.tensor([0.5, float("nan"), 2.0, float("nan")])}
-    with pytest.warns(UserWarning, match=re.escape("NaN for 2 of 4 rows (a number is missing, that is NaN: 'price' in 2 of them; ")) as told:
-        from_torch(OfDict(), tmp_path / "m.h5", features={"item": {"table": "table"}, "price": {"missing": "default"}}, example=rows, rows=rows)
+    says = "NaN for 2 of 4 rows given (a number is missing, that is NaN: 'price' in 2 of 4; "
+    with pytest.warns(UserWarning, match=re.escape(says)) as told:
+        from_torch(OfDict(), tmp_path / "m.h5", features=GAPS, example=rows, rows=rows)
     assert not any("empty bag" in str(w.message) for w in told)
     with Bundle(tmp_path / "m.h5") as bundle:
         assert bundle.golden["n"] == 2 and compare_golden(bundle)["failures"] == []
+
+
+def test_missing_numbers_are_counted_among_the_rows_given_alone(tmp_path):
+    """Golden rows that the exporter makes of encoders do not count as the caller's."""
+    rows = {"item": ITEM, "price": torch.tensor([0.5, float("nan"), 2.0, 1.0])}
+    with pytest.warns(UserWarning) as told:
+        from_torch(OfDict(), tmp_path / "m.h5", features=GAPS, example=rows, rows=rows, encoders={"item": Encoder([encoders.vocab_string(WORDS)])})
+    counts = [re.search(r"NaN for (.*?) \(", str(w.message)) for w in told]
+    assert {found.group(1) for found in counts if found} == {"1 of 4 rows given"}
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert bundle.golden["n"] > 4 and compare_golden(bundle)["failures"] == []
+
+
+class OfHistory(Pooled):
+    """Pooled, plus a number."""
+
+    def forward(self, history, price):
+        return torch.sigmoid(super().forward(history) + price)
+
+
+def test_each_reason_for_nan_is_counted(tmp_path):
+    rows = {"history": torch.tensor([[1, 2, 0], [0, 0, 0], [3, 0, 0], [2, 2, 1], [1, 0, 0]]), "price": torch.tensor([float("nan"), 1.0, 2.0, 3.0, float("nan")])}
+    says = "NaN for 3 of 5 rows given (a number is missing, that is NaN: 'price' in 2 of 5; "
+    with pytest.warns(UserWarning, match=re.escape(says) + ".*; 1 of them for another reason, as a softmax over an empty bag"):
+        from_torch(OfHistory(), tmp_path / "m.h5", features={"history": {"table": "items"}, "price": {"missing": "default"}}, example=rows, rows=rows)
+    with pytest.warns(UserWarning, match=r"NaN for \d+ of 32 rows made for the check \(as a softmax over an empty bag is\)"):
+        from_torch(OfHistory(), tmp_path / "m.h5", features={"history": {"table": "items"}, "price": {"missing": "default"}}, example=rows, rows=rows)
 
 
 #: the same cells in each form that a caller has them in, numbers with a gap among them

@@ -52,8 +52,8 @@ class TracedImporter(Importer, Protocol):
     def select(self, rows: Any, keep: np.ndarray) -> Any:
         """Some of the rows, by a mask or positions."""
 
-    def known(self, value: np.ndarray, logit: np.ndarray, rows: Any) -> np.ndarray:
-        """[rows] True where the model has a score."""
+    def known(self, value: np.ndarray, logit: np.ndarray, rows: Any, made: int = 0) -> np.ndarray:
+        """[rows] True where the model has a score. The exporter made the last `made` rows, the others are the caller's."""
 
     def edge_rows(self, rng: np.random.Generator) -> Optional[Any]:
         """Rows on and beside the edges at which the model decides otherwise."""

@@ -46,7 +46,7 @@ def _export(importer, model, feature_map, path, given):
         check_encoders(exact)
         check_scalers(exact, rows)
         # Random rows too: the given ones may hold no empty bag, no padding, no rare id.
-        check_against_library(exact, exact.random_rows(np.random.default_rng(7), _CHECK_ROWS))
+        check_against_library(exact, exact.random_rows(np.random.default_rng(7), _CHECK_ROWS), made=_CHECK_ROWS)
         if rows is not None:
             check_against_library(exact, rows)
         if hasattr(exact, "edge_rows") and (edges := exact.edge_rows(np.random.default_rng(13))) is not None:
@@ -63,7 +63,7 @@ def _export(importer, model, feature_map, path, given):
     if given["metrics"] is not None:
         builder.provenance(metrics=dict(given["metrics"]))
     if rows is not None:
-        add_golden(exact, builder, rows, raw)
+        add_golden(exact, builder, rows, raw, made=len(next(iter(raw.values()))) if raw and cells is None else 0)
     return builder.write(path, check=check)
 
 
@@ -92,8 +92,8 @@ def to_rows(imported: Importer, rows, raw=None):
     return Rows.from_columns(imported.b, spelled_out(imported, imported.columns(rows), raw))
 
 
-def check_against_library(imported: Importer, rows):
-    """Runs the import in float64 beside the library; raises UnsupportedModelError where they differ.
+def check_against_library(imported: Importer, rows, made=0):
+    """Runs the import in float64 beside the library; raises UnsupportedModelError where they differ. The exporter made the last `made` rows.
 
     The library runs in float64 too when its weights are small enough to be copied, else as it is.
     """
@@ -105,7 +105,7 @@ def check_against_library(imported: Importer, rows):
     except (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError) as e:
         raise UnsupportedModelError(f"{type(imported.model).__name__}: the model's own forward fails: "
                                     f"{type(e).__name__}: {e}") from e
-    rows, value, logit, _ = _answered(imported, rows, value, logit)
+    rows, value, logit, _ = _answered(imported, rows, value, logit, made=made)
     run = _scores(imported, rows)
     if double and jumps.ahead(imported.b):
         run, value, logit = _where_float32_agrees(imported, rows, run, value, logit)
@@ -172,9 +172,9 @@ def check_edges(imported, rows):
                                          "model does. Compare, cut or bucket before such arithmetic, or in preprocessing")
 
 
-def _answered(imported, rows, value, logit, raw=None):
+def _answered(imported, rows, value, logit, raw=None, made=0):
     """Rows, values, logits and raw cells without the rows that the model has no score for; a hand-written importer knows no such rows."""
-    known = imported.known(value, logit, rows) if hasattr(imported, "known") else None
+    known = imported.known(value, logit, rows, made) if hasattr(imported, "known") else None
     return (rows, value, logit, raw) if known is None else _kept(imported, known, rows, value, logit, raw)
 
 
@@ -191,13 +191,13 @@ def _by_head(scores, names):
     return np.stack([scores[name] for name in names], axis=1)
 
 
-def add_golden(imported: Importer, builder, rows, raw=None):
-    """Golden rows with the library's float32 outputs; `raw` as in Builder.golden.
+def add_golden(imported: Importer, builder, rows, raw=None, made=0):
+    """Golden rows with the library's float32 outputs; `raw` as in Builder.golden. The exporter made the last `made` rows.
 
     A row's tolerance is 1e-5, and more where float32 cannot hold the row (a cancellation of huge numbers): what roundings do to it, or
     twice what they did to the library's own score. Tables that lost bits loosen all rows.
     """
-    rows, value, logit, raw = _answered(imported, rows, *imported.run(rows), raw)
+    rows, value, logit, raw = _answered(imported, rows, *imported.run(rows), raw, made)
     if jumps.ahead(imported.b):
         torn = _torn(imported, rows, _scores(imported, rows)["logit"], logit)
         rows, value, logit, raw = _kept(imported, ~torn, rows, value, logit, raw)

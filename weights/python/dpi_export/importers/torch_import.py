@@ -207,26 +207,43 @@ class TorchImport:
         """forward(model) in float32 or in a given type."""
         return run_library(self.model, forward, dtype)
 
-    def known(self, value, logit, rows):
-        """True for rows that the model has a score for: of a softmax over no entry, and of a missing number, torch makes NaN."""
+    def known(self, value, logit, rows, made=0):
+        """True for rows that the model has a score for: of a softmax over no entry, and of a missing number, torch makes NaN. The exporter made the
+        last `made` rows, the others are the caller's."""
         known = ~(np.isnan(value).any(axis=1) | np.isnan(logit).any(axis=1))
         if not known.any():
             self.ctx.refuse("check", "the model's own outputs are NaN for every row")
         if not known.all():
-            warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {int((~known).sum())} of {len(known)} rows "
-                          f"({self._why_nan(rows, ~known)}); the bundle gives such rows a number, which nothing is compared with", stacklevel=4)
+            warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {self._without_score(rows, ~known, len(known) - made)}; the bundle "
+                          "gives such rows a number, which nothing is compared with", stacklevel=4)
         return known
 
-    def _why_nan(self, rows, unknown):
-        """Which numbers are missing (NaN) in the rows without a score; else what torch itself makes NaN."""
-        gone = {name: int(np.isnan(np.reshape(column, (len(unknown), -1))[unknown]).any(axis=1).sum())
+    def _without_score(self, rows, unknown, given):
+        """How many of the first `given` rows have no score, how many of the others, and which columns hold NaN there."""
+        gone = {name: np.isnan(np.reshape(column, (len(unknown), -1))).any(axis=1)
                 for name, column in self.columns(rows).items() if isinstance(column, np.ndarray)}
-        told = [f"'{name}' in {n} of them" for name, n in gone.items() if n]
-        if not told:
-            return "as a softmax over an empty bag is"
-        return f"a number is missing, that is NaN: {', '.join(told)}; to compare these rows too, put into rows= what the feature's rule 'missing' makes of it"
+        parts = ((slice(0, given), "rows given"), (slice(given, None), "rows made for the check"))
+        return " and ".join(_why_nan(unknown[part], {name: where[part] for name, where in gone.items()}, whose)
+                            for part, whose in parts if unknown[part].any())
 
     def select(self, rows, keep):
         """Some of the rows."""
         arrays = self.inputs.arrays(rows)
         return self.inputs.joined([arrays[key][keep] for key in self.inputs.keys])
+
+
+def _why_nan(unknown, gone, whose):
+    """'2 of 4 rows given (...)': which columns hold NaN in how many of these rows; else what torch itself makes NaN."""
+    n, missing = len(unknown), np.zeros(len(unknown), bool)
+    told = []
+    for name, where in gone.items():
+        if (where & unknown).any():
+            told.append(f"'{name}' in {int(where.sum())} of {n}")
+            missing |= where
+    other = int((unknown & ~missing).sum())
+    why = f"a number is missing, that is NaN: {', '.join(told)}; to compare these rows too, put into rows= what the feature's rule 'missing' makes of it"
+    if not told:
+        why = "as a softmax over an empty bag is"
+    elif other:
+        why += f"; {other} of them for another reason, as a softmax over an empty bag"
+    return f"{int(unknown.sum())} of {n} {whose} ({why})"
