@@ -120,6 +120,22 @@ TEST_CASE("plugin: a failing open keeps its code, its text and the native code")
   CHECK(opened.status().message() == "backend 'tiny_open_fails': the driver is too old");
 }
 
+TEST_CASE("plugin: a name without a file is told what to do first, one with a file why it is refused") {
+  const Environment env("/nonexistent/of/environment");
+  const auto begins = [](const std::string& name, const std::string& says) {
+    const auto opened = open(name, "/nonexistent/of/option");
+    REQUIRE_FALSE(opened.ok());
+    const std::string place = "/nonexistent/of/option/libdpi_" + name + ".so: No such file";
+    CHECK(opened.status().message().starts_with("backend '" + name + "' cannot be used: " + says + place));
+  };
+  const std::string unknown = "unknown device, expected auto, cpu, cuda or ref";
+  begins("gpu", unknown + " (a GPU of NVIDIA is device 'cuda', package libdpi1-cuda13 has it): ");
+  begins("refs", unknown + " (did you mean 'ref'?): ");
+  begins("accelerator", unknown + ": ");
+  const std::string own = "tiny_no_init";
+  CHECK(refusal(own).starts_with("backend '" + own + "' cannot be used: " + kFolder + "/libdpi_" + own));
+}
+
 TEST_CASE("plugin: every folder that was tried is named, in order") {
   const Environment env("/nonexistent/of/environment");
   const auto opened = open("tiny_missing", "/nonexistent/of/option");

@@ -1,5 +1,6 @@
 #include "backend/abi/registry.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -49,12 +50,22 @@ void log_refusals(const PluginSearch& search, LogSink* log) {
   }
 }
 
-// Which package has it, or what it may be called instead.
-std::string where_it_is(const std::string& name) {
-  if (name == "cuda") return "; package libdpi1-cuda13 has it";
-  if (name == "gpu") return "; a GPU of NVIDIA is device 'cuda'";
-  static constexpr std::string_view kKnown[] = {"auto", "ref", "cpu", "cuda"};
-  return did_you_mean(name, kKnown);
+// What to do about a name of which no folder has a file: install a package, or write another name.
+std::string without_file(const std::string& name) {
+  if (name == "cuda") return "its plugin is not installed, package libdpi1-cuda13 has it: ";
+  static constexpr std::string_view kKnown[] = {"auto", "cpu", "cuda", "ref"};
+  const std::string hint = name == "gpu"
+                               ? " (a GPU of NVIDIA is device 'cuda', package libdpi1-cuda13 has it)"
+                               : did_you_mean(name, kKnown);
+  return "unknown device, expected auto, cpu, cuda or ref" + hint + ": ";
+}
+
+// Why there is no plugin of the name: what is to be done, then each place where it could lie.
+std::string why_none(const PluginSearch& search, const std::string& name) {
+  const auto& all = search.refusals;
+  const bool file =
+      std::any_of(all.begin(), all.end(), [](const PluginRefusal& r) { return r.file_found || r.defective; });
+  return (file ? "" : without_file(name)) + search.reasons();
 }
 
 Result<OpenedBackend> open_named(const BackendRequest& request, const std::string& name) {
@@ -68,9 +79,8 @@ Result<OpenedBackend> open_named(const BackendRequest& request, const std::strin
   log_refusals(search, request.log);
   if (search.plugin != nullptr) return open_api(&search.plugin->api, options);
   const bool memory = search.out_of_memory();
-  return Status(
-      memory ? Code::kOutOfMemory : Code::kNoDevice,
-      "backend '" + name.substr(0, 64) + "' cannot be used: " + search.reasons() + where_it_is(name));
+  return Status(memory ? Code::kOutOfMemory : Code::kNoDevice,
+                "backend '" + name.substr(0, 64) + "' cannot be used: " + why_none(search, name));
 }
 
 // Opens the device for a moment to learn what it is.
@@ -103,7 +113,7 @@ BackendReport report_on_plugin(const std::string& name, const std::string& backe
   }
   r.name = name;
   r.folders = search.folders;
-  r.reason = search.reasons() + where_it_is(name);
+  r.reason = why_none(search, name);
   for (const PluginRefusal& refusal : search.refusals) {
     if (refusal.file_found && r.path.empty()) r.path = refusal.path;
   }
