@@ -72,6 +72,38 @@ def test_batches_that_are_refused():
                 model.predict(ids, dense, out=bad)
 
 
+def test_columns_by_name_are_no_arrays():
+    """predict takes arrays; what it is given instead is named, and the call that takes it."""
+    with dpi.Model(MSWEB) as model:
+        names = [f.name for f in model.features]
+        with pytest.raises(dpi.NotFound, match=r"no feature 'histroy' \(did you mean 'history'\?\); ids is an array, columns by feature go to predict_raw; its features are 'h"):
+            model.predict({"histroy": [[1]]})
+        ids = ", ".join(f"'{f.name}'" for f in model.features if f.slot >= 0)
+        with pytest.raises(dpi.InvalidArgument) as caught:
+            model.predict({names[0]: [1], names[1]: [2]})
+        assert caught.value.message == (f"ids: a dict with '{names[0]}', '{names[1]}', expected an array [rows, {model.info.slots}] of int64 for {ids}; columns by "
+                                        "feature go to predict_raw")
+        with pytest.raises(dpi.InvalidArgument, match=r"^DPI_E_INVALID_ARGUMENT: dense: a dict with .*, expected an array \[rows, 0\] of float32 for no feature; "):
+            model.predict(np.zeros((1, model.info.slots), int), {names[0]: [1]})
+
+
+def test_shapes_are_told_as_they_are():
+    with dpi.Model(ADULT) as model:
+        slots, columns = model.info.slots, model.info.dense_dim
+        ids, dense = np.zeros((3, slots), int), np.zeros((3, columns), np.float32)
+        hint = ", one id per row and slot without offsets"
+        cases = [(dict(ids=ids[:, 1:], dense=dense), f"ids: [3, {slots - 1}], expected [rows, {slots}]{hint}"),
+                 (dict(ids=ids[:, 1:].copy(), dense=dense, rows=3), f"ids: [3, {slots - 1}], expected [3, {slots}]{hint}"),
+                 (dict(ids=ids, dense=dense, layout="slot_major"), f"ids: [3, {slots}], expected [{slots}, rows]{hint}"),
+                 (dict(dense=dense), f"ids: none, expected [rows, {slots}]{hint}"), (dict(ids=ids), f"dense: none, expected [3, {columns}]"),
+                 (dict(ids=ids, dense=dense[:, 1:]), f"dense: [3, {columns - 1}], expected [3, {columns}]"), (dict(ids=np.array(7)), f"ids: [], expected [rows, {slots}]{hint}"),
+                 (dict(ids=ids.reshape(3, 1, 1, slots)), f"ids: [3, 1, 1, ...], expected [rows, {slots}]{hint}")]
+        for given, says in cases:
+            with pytest.raises(dpi.InvalidArgument) as caught:
+                model.predict(**given)
+            assert caught.value.message == says
+
+
 def test_row_and_feature():
     with dpi.Model(MSWEB) as model:
         visits = model.feature("visits")  # its rule for ids outside the vocabulary is an error

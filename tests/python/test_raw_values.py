@@ -187,15 +187,19 @@ def test_what_fits_no_rule():
 
 def test_columns_that_fit_no_rule():
     with dpi.Model(DATA / "raw_values.h5", device="cpu") as model:
-        cases = [({"user": [1], "age": [1, 2]}, "2 rows, expected 1"), ({"user": "26"}, "no column"), ({"user": 26}, "one int is no column; a single row is a list of one dict"),
+        cases = [({"user": [1], "age": [1, 2]}, "feature 'age': a column of 2 rows, expected 1, as column 'user' has$"), ({"user": "26"}, "no column"), ({"user": 26}, "one int is no column; a single row is a list of one dict"),
                  ({"user": np.array(26)}, "no column"), ({"history": ([1, 2], [0, 1])}, "rising"), ({"history": ([1],)}, "tuple of 1"),
                  ({"history": ([1, 2], [0, 2, 1, 2])}, "rising"), ({"user": np.array(["2020-01-01"], "M8[D]")}, "datetime64"),
                  ([1, 2], "no columns"), ("text", "no columns"), ({"history": ([1], [0, 1], [1.0, 2.0])}, "2 weights")]
         for data, text in cases:
             with pytest.raises(dpi.InvalidArgument, match=text):
                 model.predict_raw(data)
-        with pytest.raises(dpi.NotFound, match="no feature 'label'; extra='ignore' leaves out"):
-            model.predict_raw({"user": [1], "label": [0]})
+        names = ", ".join(f"'{f.name}'" for f in model.features[:8]) + (f" and {len(model.features) - 8} more" if len(model.features) > 8 else "")
+        for name, meant in (("label", ""), ("usr", " (did you mean 'user'?)")):
+            with pytest.raises(dpi.NotFound) as caught:
+                model.predict_raw({"age": [1], name: [0]})
+            assert caught.value.message == (f"the model has no feature '{name}'{meant}; extra='ignore' leaves out columns that are no features; its features "
+                                            f"are {names}")
         with pytest.raises(dpi.InvalidArgument, match="extra"):
             model.predict_raw({}, extra="maybe")
         assert len(model.predict_raw({"user": [1], "label": [0]}, extra="ignore")) == 1
@@ -218,6 +222,19 @@ def test_columns_that_fit_no_rule():
         column = [Clears(26), 1, 2]
         with pytest.raises(dpi.InvalidArgument, match="changed its length"):
             model.predict_raw({"user": column})
+
+
+def test_shapes_that_fit_no_feature_are_told():
+    """What was given, what the feature takes."""
+    with dpi.Model(DATA / "raw_values.h5", device="cpu") as model:
+        dim = model.feature("vector").dim
+        cases = [({"age": np.ones((2, 3))}, "row 0, feature 'age': .*list"), ({"user": [[1, 2]]}, "row 0, feature 'user': .*list"),
+                 ({"vector": np.ones((2, dim + 1), np.float32)}, f"feature 'vector': .*{dim + 1}.* expected .*{dim}"),
+                 ({"vector": [[1.0] * (dim + 1)]}, f"row 0, feature 'vector': .*{dim + 1}.* expected .*{dim}"),
+                 ({"vector": [1.0]}, f"row 0, feature 'vector': a float is no dense vector, which is a list of {dim} numbers")]
+        for data, says in cases:
+            with pytest.raises(dpi.InvalidArgument, match=says):
+                model.predict_raw(data)
 
 
 def test_vectors_and_shared_rows():

@@ -1,5 +1,6 @@
 """Model: a loaded bundle, and everything that is asked of it."""
 
+import collections.abc
 import json
 import os
 import warnings
@@ -10,11 +11,12 @@ import numpy as np
 from . import _native, arrays
 from .arrays import Cancel, Shared, deadline_of
 from .env import Env
-from .errors import make
+from .errors import invalid, make
 from .handle import Closing
 from .library import text_of
+from .raw import listed, no_feature, type_name
 from .rows import Rows
-from .schema import Feature, Info, read_features, read_info
+from .schema import DENSE, NUMERIC, Feature, Info, read_features, read_info
 
 _LAYOUTS = {"row_major": _native.DPI_LAYOUT_ROW_MAJOR, "slot_major": _native.DPI_LAYOUT_SLOT_MAJOR}
 _predict = _native.dpi_py_predict
@@ -149,6 +151,10 @@ class Model(Closing):
 
     def _converted(self, item: tuple, parts: tuple, sizes: tuple, rest: tuple) -> Result:
         """predict again, with arrays of the library's types."""
+        for what, value in (("ids", item[0]), ("dense", item[1])):
+            if isinstance(value, collections.abc.Mapping):
+                raise self._no_columns(what, value)
+
         def part(values: tuple, prefix: str) -> tuple:
             ids, dense, offsets, weights = values
             return (arrays.integers(prefix + "ids", ids), arrays.floats(prefix + "dense", dense),
@@ -159,6 +165,17 @@ class Model(Closing):
         if result is NotImplemented:
             raise make(_native.DPI_E_INTERNAL, message="arrays stayed of another form")
         return result
+
+    def _no_columns(self, what: str, value: Any) -> Exception:
+        """predict got columns by name, which predict_raw takes."""
+        unknown = [name for name in value if name not in self._by_name]
+        if unknown:
+            return no_feature(self.features, unknown[0], f"; {what} is an array, columns by feature go to predict_raw")
+        of_ids = what == "ids"
+        names = [f.name for f in self.features if (f.kind not in (NUMERIC, DENSE)) == of_ids]
+        shape, kind = (f"[rows, {self.info.slots}]", "int64") if of_ids else (f"[rows, {self.info.dense_dim}]", "float32")
+        return invalid(f"{what}: a {type_name(value)} with {listed(list(value))}, expected an array {shape} of {kind} for "
+                       f"{listed(names) or 'no feature'}; columns by feature go to predict_raw")
 
     def predict_raw(self, columns: Any, *, shared: Any = None, shared_offsets: Any = None, extra: str = "refuse",
                     out: Optional[np.ndarray] = None, logits: Any = None, timeout: Optional[float] = None,
@@ -214,7 +231,7 @@ class Model(Closing):
         """The feature of that name; NotFound if there is none."""
         found = self._by_name.get(name)
         if found is None:
-            raise make(_native.DPI_E_NOT_FOUND, message=f"the model has no feature '{name}'")
+            raise no_feature(self.features, name)
         return found
 
     def _json(self, call: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import collections.abc
 import decimal
+import difflib
 import numbers
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -13,6 +14,8 @@ from .schema import DENSE, Feature
 
 ABSENT = object()  #: a value that is not set
 _VALUES, _FLOAT64, _INT64, _UINT64, _MATRIX, _BAGS = range(6)  # as in src/raw.h
+
+_LISTED = 8  #: names in a message
 
 
 class Misfit(Exception):
@@ -198,15 +201,29 @@ def _starts(offsets: Any, n: int) -> List[int]:
     return found.tolist()
 
 
+def no_feature(features: Sequence[Feature], name: Any, advice: str = "") -> Exception:
+    """NotFound for a name that no feature has: the one that it may be meant for, and those that there are."""
+    names = [f.name for f in features]
+    near = difflib.get_close_matches(str(name), names, 1)
+    meant = f" (did you mean '{near[0]}'?)" if near else ""
+    return make(_native.DPI_E_NOT_FOUND, message=f"the model has no feature '{name}'{meant}{advice}; its features are {listed(names)}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names in quotes, of many the first ones."""
+    return ", ".join(f"'{name}'" for name in names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+
+
 def _prepared(features: Sequence[Feature], data: Any, extra: str, shared: Optional[bool]) -> Tuple[int, tuple]:
     """(rows, columns for dpi_py_rows_fill). shared: whether the features have to be shared ones; None = any."""
     columns, n = named_columns(data)
     by_name, prepared = {f.name: f for f in features}, []
+    first = ""  # the column that tells how many rows there are
     for name, column in columns.items():
         feature = by_name.get(name)
         if feature is None:
             if extra == "refuse":
-                raise make(_native.DPI_E_NOT_FOUND, message=f"the model has no feature '{name}'; extra='ignore' leaves out columns that are no features")
+                raise no_feature(features, name, "; extra='ignore' leaves out columns that are no features")
             continue
         if shared is not None and feature.shared != shared:
             part = "shared" if feature.shared else "item"
@@ -215,9 +232,11 @@ def _prepared(features: Sequence[Feature], data: Any, extra: str, shared: Option
             length, entry = _column(feature, column)
         except Misfit as misfit:
             raise invalid(f"feature '{name}': {misfit}", feature=feature.index) from None
-        n = length if n is None else n
+        if n is None:
+            n, first = length, name
         if length != n:
-            raise invalid(f"feature '{name}': {length} rows, expected {n}", feature=feature.index)
+            like = f", as column '{first}' has" if first else ""
+            raise invalid(f"feature '{name}': a column of {length} rows, expected {n}{like}", feature=feature.index)
         prepared.append((feature.index, *entry))
     return n or 0, tuple(prepared)
 

@@ -48,9 +48,31 @@ static int dpi_py_is_matrix(const dpi_py_view* v, int64_t rows, int64_t columns)
                        : v->b.ndim == 2 && v->b.shape[0] == rows && v->b.shape[1] == columns;
 }
 
+enum { DPI_PY_SHAPE_TEXT = 96 };
+/* "[3, 4]", or "none" for an array that is not given. Of more than three dimensions the first ones. */
+static const char* dpi_py_shape(const dpi_py_view* v, char text[DPI_PY_SHAPE_TEXT]) {
+  if (!v->held) return "none";
+  int at = snprintf(text, DPI_PY_SHAPE_TEXT, "[");
+  for (int d = 0; d < v->b.ndim && d < 3; d++)
+    at += snprintf(text + at, 24, d > 0 ? ", %lld" : "%lld", (long long)v->b.shape[d]);
+  snprintf(text + at, 8, v->b.ndim > 3 ? ", ...]" : "]");
+  return text;
+}
+
+/* Sets the exception of an array that is no matrix of a by b; -1 stands for a number of rows that nothing
+ * else tells. Returns 0. */
+static int dpi_py_misshapen(const char* what, const char* name, const dpi_py_view* v, int64_t a, int64_t b,
+                            const char* hint) {
+  char shape[DPI_PY_SHAPE_TEXT], first[24] = "rows", second[24] = "rows";
+  if (a >= 0) snprintf(first, sizeof first, "%lld", (long long)a);
+  if (b >= 0) snprintf(second, sizeof second, "%lld", (long long)b);
+  return dpi_py_refuse(DPI_E_INVALID_ARGUMENT, "%s%s: %s, expected [%s, %s]%s", what, name,
+                       dpi_py_shape(v, shape), first, second, hint) != NULL;
+}
+
 /* Whether the arrays are as long as `rows` rows of the part need; else an exception is set that names `what`
- * part. */
-static int dpi_py_part_fits(const dpi_py_part* p, int64_t rows, int slot_major, const char* what) {
+ * part. told: the number of rows comes from elsewhere. */
+static int dpi_py_part_fits(const dpi_py_part* p, int64_t rows, int told, int slot_major, const char* what) {
   const dpi_py_view *ids = &p->v[DPI_PY_IDS], *dense = &p->v[DPI_PY_DENSE], *offsets = &p->v[DPI_PY_OFFSETS];
   const dpi_py_view* weights = &p->v[DPI_PY_WEIGHTS];
   const long long r = rows, slots = p->slots, columns = p->columns;
@@ -59,16 +81,15 @@ static int dpi_py_part_fits(const dpi_py_part* p, int64_t rows, int slot_major, 
   if (rows < 0 || most) return dpi_py_refuse(bad, "%s%lld rows", what, r) != NULL;
   const int64_t a = slot_major ? slots : rows, b = slot_major ? rows : slots;
   if (!offsets->held && (slots * rows > 0 || ids->n > 0) && !dpi_py_is_matrix(ids, a, b)) {
-    return dpi_py_refuse(bad, "%sids: %lld in %d dimensions, expected [%lld, %lld] without offsets", what,
-                         (long long)ids->n, ids->held ? ids->b.ndim : 0, (long long)a, (long long)b) != NULL;
+    return dpi_py_misshapen(what, "ids", ids, told || slot_major ? a : -1, told || !slot_major ? b : -1,
+                            ", one id per row and slot without offsets");
   }
   if (offsets->held && offsets->n != rows * slots + 1) {
     return dpi_py_refuse(bad, "%soffsets: %lld, expected rows * slots + 1 = %lld", what,
                          (long long)offsets->n, r * slots + 1) != NULL;
   }
   if ((columns * rows > 0 || dense->n > 0) && !dpi_py_is_matrix(dense, rows, columns)) {
-    return dpi_py_refuse(bad, "%sdense: %lld floats in %d dimensions, expected [%lld, %lld]", what,
-                         (long long)dense->n, dense->held ? dense->b.ndim : 0, r, columns) != NULL;
+    return dpi_py_misshapen(what, "dense", dense, told || slots > 0 ? rows : -1, columns, "");
   }
   if (weights->held && weights->n != ids->n) {
     return dpi_py_refuse(bad, "%sweights: %lld, expected one per id, %lld", what, (long long)weights->n,
@@ -194,18 +215,19 @@ static int dpi_py_batch_of(PyObject* const* a, const dpi_model_info* i, dpi_py_p
   b->rows = PyLong_AsLongLong(a[A_ROWS]);
   b->layout = (int32_t)PyLong_AsLong(a[A_LAYOUT]);
   if (PyErr_Occurred()) return DPI_PY_FAILED;
-  if (b->rows < 0) b->rows = dpi_py_part_rows(item);
+  const int told = b->rows >= 0;
+  if (!told) b->rows = dpi_py_part_rows(item);
   if (b->rows < 0 && starts->n > 0) b->rows = ((const int64_t*)starts->b.buf)[starts->n - 1];
   if (b->rows < 0) {
     dpi_py_refuse(DPI_E_INVALID_ARGUMENT, "the arrays do not tell how many rows there are: give rows");
     return DPI_PY_FAILED;
   }
   const int slot_major = b->layout == DPI_LAYOUT_SLOT_MAJOR;
-  if (!dpi_py_part_fits(item, b->rows, slot_major, "")) return DPI_PY_FAILED;
+  if (!dpi_py_part_fits(item, b->rows, told, slot_major, "")) return DPI_PY_FAILED;
   if (split) {
     b->shared_rows = starts->n - 1;
     b->shared_offsets = dpi_py_memory(starts);
-    if (!dpi_py_part_fits(shared, b->shared_rows, slot_major, "shared ")) return DPI_PY_FAILED;
+    if (!dpi_py_part_fits(shared, b->shared_rows, 1, slot_major, "shared ")) return DPI_PY_FAILED;
   }
   dpi_py_fill_batch(b, item, shared);
   return DPI_PY_TAKEN;
