@@ -1,11 +1,12 @@
-"""Module paths from before the folders: `dpi_export.fuxictr` is `dpi_export.importers.fuxictr`, the same module, so code that imports the
-shorter path runs on. New modules get no second path."""
+"""Import paths from before the folders: `dpi_export.fuxictr` is `dpi_export.importers.fuxictr`, the same module, so code that imports the
+shorter path runs on. A name that moved into another module is an attribute of its earlier one too. New modules and names get no second path."""
 
 import importlib
+import os
 import sys
 
 _SAME_NAME = {
-    "bundle": "builder content_hash digest engine_check golden hdf5_structures hot_keys keyed_tables raw_golden reader repack rows signing tables versions writer",
+    "bundle": "builder confine content_hash digest engine_check golden hdf5_structures hot_keys keyed_tables raw_golden reader repack rows signing tables versions writer",
     "encoding": "cells fitted_numbers fuxictr_encoders growing murmur3 sklearn_encoders vocabularies",
     "importers": "ctr_blocks deepctr_torch fuxictr onnx_import reparametrised torch_compositions torch_import torch_modules torchrec_import traced_libraries wrapped",
     "ops": "batch conditioning executor graph jumps numpy_ops shapes",
@@ -16,12 +17,29 @@ _RENAMED = {
 }
 #: earlier path -> path, both inside the package
 MOVED = {**{name: f"{folder}.{name}" for folder, names in _SAME_NAME.items() for name in names.split()}, **_RENAMED}
+#: earlier module, inside the package: {name: module that it is in now}
+MOVED_NAMES = {
+    "delta": {"VERSION": "delta.make"},
+    "encoders": {"ARRAY_TYPES": "encoding.step_table", "STEPS": "encoding.step_table", "apply_rules": "encoding.rules"},
+    "golden": {"check_golden": "bundle.golden_check"},
+    "hot_keys": {"set_hot_keys": "bundle.set_hot_keys"},
+    "keyed_tables": {"check_key_encoder": "encoding.step_table"},
+    "signing": {"sign": "bundle.sign"},
+    "torch_import": {"explain": "importers.explain"},
+    "trace.batch_axis": {"propagate": "trace.propagate"},
+}
 
 
 def keep(package):
     """Makes the earlier paths importable. A function of the package that has a module's name, as `repack` has, stays its attribute."""
     for earlier, path in MOVED.items():
+        if earlier == "confine" and os.name != "posix":
+            continue  # it imports `resource`
         module = importlib.import_module(f"{package.__name__}.{path}")
         sys.modules[f"{package.__name__}.{earlier}"] = module
         if not hasattr(package, earlier):
             setattr(package, earlier, module)
+    for earlier, names in MOVED_NAMES.items():
+        module = importlib.import_module(f"{package.__name__}.{earlier}")
+        for name, path in names.items():
+            setattr(module, name, getattr(importlib.import_module(f"{package.__name__}.{path}"), name))
