@@ -1,6 +1,7 @@
 // Callers beyond the number of contexts: each gets its turn, in the order in which they came, one that gives
 // up holds nobody up, and a pool that closes lets go of all. Calls are counted, not timed, where they can be.
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <string>
@@ -98,6 +99,29 @@ TEST_CASE("waiting: callers that find a context do not wait") {
   const ModelPtr m = f.model(8);
   static_cast<void>(crowd(*m, 4, 20));
   CHECK_MESSAGE(m->counters_json().find("\"waits\":0,") != std::string::npos, m->counters_json());
+}
+
+/// The default follows the CPUs that the loading thread may use.
+TEST_CASE("waiting: info_json tells how many contexts there are, also by default") {
+  Fixture f;
+  ModelOptions options = f.world.options();
+  options.max_contexts = 0;
+  cpu_set_t mask, one;
+  REQUIRE(sched_getaffinity(0, sizeof mask, &mask) == 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &mask)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  const ModelPtr alone = create(f.bundle, options);
+  REQUIRE(sched_setaffinity(0, sizeof mask, &mask) == 0);
+  CHECK_MESSAGE(alone->info_json().find("\"max_contexts\":\"1\"") != std::string::npos, alone->info_json());
+  RunControl soon;
+  soon.deadline_ns = 1;
+  const auto context = alone->claim(soon), next = alone->claim(soon);
+  CHECK(context.ok());
+  CHECK(next.status().code() == Code::kTimeout);
+  CHECK(f.model(3)->info_json().find("\"max_contexts\":\"3\"") != std::string::npos);
 }
 
 TEST_CASE("waiting: short calls in a crowd") {

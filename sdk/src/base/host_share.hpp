@@ -16,14 +16,14 @@ int32_t usable_processors();
 /// its control groups leave. 0 = unknown.
 uint64_t usable_memory();
 
-/// The least limits of the process's control groups and of those above them. What cannot be read is no limit.
-struct GroupLimits {
-  double processors = 0;  // quota / period; 0 = none
-  uint64_t memory_left =
-      UINT64_MAX;  // limit less use, where unused file pages count as free; UINT64_MAX = no limit
-};
+// What the process's control groups and those above them leave it. What cannot be read is no limit. `root`
+// stands before /proc and the mount points: "" is this machine, tests have folders of their own.
 
-/// `root` stands before /proc and the mount points: "" is this machine, tests have folders of their own.
-GroupLimits group_limits(const std::string& root);
+/// Quota over period; 0 = no quota.
+double group_processors(const std::string& root);
+
+/// Bytes: limit less use, where file pages that the kernel can take back count as free. UINT64_MAX = no
+/// limit.
+uint64_t group_memory_left(const std::string& root);
 
 }  // namespace dpi
