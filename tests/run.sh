@@ -6,18 +6,18 @@
 # Without arguments it runs everything that finds faults without a build under a sanitizer.
 #
 #   --sanitizers   adds the stages that build under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
-#   --full         adds these, and what is too slow for every run
-#   --only NAME    runs this alone (may be repeated): a stage, whose needs other stages must have built before, or an area of
-#                  the C and C++ tests (a folder of tests/, such as `plan`), of which it builds what it needs
+#   --full         adds these, and the stages that are too slow for every run
+#   --only NAME    runs this alone (may be repeated): a stage, after the stages that build what it needs, or an area of
+#                  the C and C++ tests (a folder of tests/, such as `plan`), which is built first
 #   --skip STAGE   leaves a stage out
-#   --within M     begins no stage that could go on for longer than M minutes after the start, by its cold time in tests/README.md
-#                  (5 where the table has none): it is counted as skipped, and said
-#   --times KIND   writes what each stage took into the table of tests/README.md, as `cold` or `warm`. You say which, because a run cannot
-#                  know: besides the compiler cache there are build folders, virtual environments, and what Go and pip keep.
+#   --within M     skips each stage that could end later than M minutes after the start, by its cold time in tests/README.md
+#                  (5 where the table has none); the summary counts it as skipped
+#   --times KIND   writes the time of each stage into the table of tests/README.md, as `cold` or `warm`. You choose, because the script cannot
+#                  tell: apart from the compiler cache, build folders, virtual environments, and the caches of Go and pip matter.
 #   --jobs N       parallel compilations and tests (default: the number of processors)
 #   --list         prints the stages and the areas
 #
-# Stages are the files of tests/run.d, run in the order of the numbers they begin with, each in a shell of its own with the repository's
+# Stages are the files of tests/run.d, run in the order of their numbers, each in its own shell with the repository's
 # root as working directory. To add a stage, add a file, and run tests/run.d/times.sh to give it a row in tests/README.md:
 #
 #   # What it does in one line (shown by --list).
@@ -26,16 +26,16 @@
 #   check "it works" my_command
 #   count 0 1 0               # count PASSED FAILED SKIPPED adds to the total, as often as you like
 #
-# A stage that ends with a non-zero status without having counted a failure counts as one failed, and so does a stage that
-# counted nothing: whatever ran nothing is not ok. What cannot run here is counted as skipped, or as failed. `essential` at the
+# A stage counts as failed if it exits with a non-zero status and counted no failure, and also if it counted nothing at all.
+# Checks that cannot run on this machine count as skipped, or as failed. `essential` at the
 # top of a stage ends the run if it fails. Helpers: tests/run.d/lib.sh; environment: FULL (0 or 1), JOBS, PYTHON, ROOT, BUILD
 # (the folder of all presets), RUN (a folder of this run, removed at its end).
 #
-# The summary says which stages took half as long again as the table says, and 20 s more; that is no failure. CPU time is that of the
-# stage's processes that ended before it did; a daemon that a stage leaves behind is not in it. --times keeps the row of a stage that did
+# The summary names the stages that took at least 1.5 times the table's time and 20 s more; that is not a failure. CPU time counts the
+# stage's processes that ended before it did, so not a daemon that it left behind. --times keeps the row of a stage that did
 # not run, was not ok, or does more because of --full.
 #
-# Each run configures build/<preset> anew: settings that something else left there are forgotten, compiled objects stay.
+# Each run configures build/<preset> anew. It drops settings that other commands left there and keeps compiled objects.
 # Ctrl-C (or SIGTERM) ends the run, with exit status 130.
 set -uo pipefail
 umask 022  # what tests write is theirs alone to change: the library refuses plugins that others may write to

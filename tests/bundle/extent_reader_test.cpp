@@ -135,7 +135,7 @@ TEST_CASE("damage has one status, whoever finds it") {
     CHECK(status_of(damaged, t, false).message() == text);
     if (!have_content_hash()) continue;
     CHECK(status_of(sound, t, true).ok());
-    CHECK(status_of(forged, t, true).message().find("its data is not what was hashed") != std::string::npos);
+    CHECK(status_of(forged, t, true).message().find("its data does not match its hash") != std::string::npos);
   }
 }
 

@@ -214,7 +214,7 @@ TEST_CASE("a changed manifest") {
   std::copy(other.begin(), other.end(), forged.begin() + (at - mine.begin()));
   reseal(&forged);
   CHECK(load_unsigned(forged).ok());
-  refuse(forged, public_text(1), "metadata is not what was hashed");
+  refuse(forged, public_text(1), "metadata does not match its hash");
   rewrite_all(&forged);
   CHECK(load_unsigned(forged).ok());
   refuse(forged, public_text(1), "does not verify");
@@ -252,7 +252,7 @@ TEST_CASE("data steered to the same XXH3") {
     Bytes forged = mine;
     std::copy(other.begin(), other.end(), forged.begin() + static_cast<ptrdiff_t>(e.offset));
     CHECK(load_unsigned(forged).ok());
-    refuse(forged, public_text(1), "its data is not what was hashed");
+    refuse(forged, public_text(1), "its data does not match its hash");
     ++forged_extents;
   }
   CHECK(forged_extents > 0);

@@ -132,7 +132,8 @@ TEST_CASE("two processes on one folder serve the same: a running endpoint refuse
   const EndpointPtr running = follow("running");
   fs::copy_file(file("f32-row.forged"), folder.path + "/v2.delta");
   const auto refuses = [](const dpi_endpoint* e) {
-    return soon([&] { return status(e).find("what the delta makes of it") != std::string::npos; });
+    return soon(
+        [&] { return status(e).find("the delta's result does not match its hash") != std::string::npos; });
   };
   CHECK(refuses(running.get()));
   const EndpointPtr fresh = follow("fresh");

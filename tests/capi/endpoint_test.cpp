@@ -43,7 +43,7 @@ constexpr Contract kContracts[] = {
     {"shrunk", "feature 'a': its vocabulary has 8 ids, had 16"},
     {"renamed", "feature 1 is 'c', was 'b'"},
     {"turned", "feature 0 is 'b', was 'a'"},
-    {"more", "3 features, were 2"},
+    {"more", "incompatible with the serving version: 3 features, callers expect 2"},
     {"other_head", "head 0 is 'ctr', was 'score'"},
     {"shared_part", "feature 'b': its part is shared, was item"},
 };
@@ -212,8 +212,7 @@ TEST_CASE("both versions share memory_limit: a kept one makes room, else the loa
   load(e.get(), bundle("large"));
   CHECK(heard.count() == 0);
   load(e.get(), bundle("large"));
-  CHECK(heard.find("endpoint", "size: version 1, kept for a rollback, goes before its time", DPI_LOG_WARN) !=
-        "");
+  CHECK(heard.find("endpoint", "size: version 1, kept for a rollback, is freed early", DPI_LOG_WARN) != "");
   CHECK(status(e.get()).find("\"kept\":{\"version\":2,") != std::string::npos);
   e.reset();
   e = limited(held + most - 1, env.get());
@@ -253,8 +252,8 @@ TEST_CASE("what a kept version shared with one that is gone counts for memory_li
     load(e.get(), bundle("large4"));  // the first goes
     CHECK(heard.count() == 0);
     load(e.get(), bundle("large5"));
-    CHECK((heard.find("endpoint", "size: version 2, kept for a rollback, goes before its time",
-                      DPI_LOG_WARN) != "") == (less > 0));
+    CHECK((heard.find("endpoint", "size: version 2, kept for a rollback, is freed early", DPI_LOG_WARN) !=
+           "") == (less > 0));
   }
 }
 
@@ -362,7 +361,7 @@ TEST_CASE("what an endpoint tells may not have it load, follow or subscribe") {
       if (dpi_endpoint_load(self->e, path.c_str(), 0, &error) != DPI_E_INVALID_ARGUMENT) ++self->wrong;
       if (dpi_endpoint_follow(self->e, "nowhere", &error) != DPI_E_INVALID_ARGUMENT) ++self->wrong;
       if (dpi_endpoint_subscribe(self->e, "kafka://h:1/t", folder, &error) != DPI_E_INVALID_ARGUMENT ||
-          error.text().find("by a callback that hears of it") == std::string::npos)
+          error.text().find("inside a callback of this endpoint") == std::string::npos)
         ++self->wrong;
       dpi_endpoint_unsubscribe(self->e);
       dpi_endpoint_unfollow(self->e);

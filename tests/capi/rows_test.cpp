@@ -190,8 +190,9 @@ TEST_CASE("a list of integers appends with its weights, all or none") {
   REQUIRE(dpi_rows_add_text(rows.get(), tags, "7", -1, 0.25f, &e) == DPI_OK);
   REQUIRE(dpi_rows_add_integers(rows.get(), tags, values, weights, 3, &e) == DPI_OK);
   CHECK(dpi_rows_add_integers(rows.get(), tags, unknown, nullptr, 2, &e) == DPI_E_INVALID_ARGUMENT);
-  CHECK(e.text() ==
-        "row 0, feature 'tags': '9007199254740992' is not in the vocabulary and the schema says error");
+  CHECK(
+      e.text() ==
+      "row 0, feature 'tags': '9007199254740992' is not in the vocabulary (feature rule out_of_range=error)");
   REQUIRE(dpi_rows_add_integers(rows.get(), tags, values, nullptr, 1, &e) == DPI_OK);
   REQUIRE(dpi_rows_add_integers(rows.get(), tags, nullptr, nullptr, 0, &e) == DPI_OK);
   CHECK(dpi_rows_add_integers(rows.get(), tags, nullptr, nullptr, 1, &e) == DPI_E_INVALID_ARGUMENT);

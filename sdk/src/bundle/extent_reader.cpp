@@ -211,7 +211,7 @@ Status read_extent(ByteSource& source, const std::string& file, const DataSetInf
                      hex_text(info.extent.digest));
   const ContentHash found = reader.hash();
   if (found == info.extent.hash) return {};
-  return bad_model(where + ": its data is not what was hashed: " + hex_bytes(found) +
+  return bad_model(where + ": its data does not match its hash: it is " + hex_bytes(found) +
                    ", the user block says " + hex_bytes(info.extent.hash));
 }
 

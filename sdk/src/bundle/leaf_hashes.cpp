@@ -179,7 +179,7 @@ Status LeafHashes::check(const LeafHashes& base, const DataMaps& changed, const 
     if (!made.ok()) return std::move(made).within(where);
     const ContentHash found = data_hash(set.leaves, info.extent.length);
     if (found == info.extent.hash) continue;
-    return bad_model(where + ": what the delta makes of it is not what was hashed: " + hex_bytes(found) +
+    return bad_model(where + ": the delta's result does not match its hash: it is " + hex_bytes(found) +
                      ", the new bundle's user block says " + hex_bytes(info.extent.hash));
   }
   return {};

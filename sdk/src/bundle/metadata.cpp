@@ -69,8 +69,8 @@ Status Metadata::check_hash(const UserBlock& block) const {
   hash.add(std::span(bytes_.get(), size_));
   const ContentHash found = hash.finish();
   if (found == block.metadata_hash) return {};
-  return bad_model("its metadata is not what was hashed: " + hex_bytes(found) + ", its user block says " +
-                   hex_bytes(block.metadata_hash));
+  return bad_model("its metadata does not match its hash: it is " + hex_bytes(found) +
+                   ", its user block says " + hex_bytes(block.metadata_hash));
 }
 
 std::optional<std::span<const std::byte>> Metadata::find(uint64_t offset, uint64_t n) const {

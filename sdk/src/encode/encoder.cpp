@@ -300,7 +300,7 @@ Status FeatureEncoder::Impl::finish(const Value& v, EncodedValue* out) const {
   }
   if (spec.out_of_range == OutOfRange::kError) {
     return invalid_argument((v.text.empty() ? std::to_string(v.number) : in_quotes(v.text)) +
-                            " is not in the vocabulary and the schema says error");
+                            " is not in the vocabulary (feature rule out_of_range=error)");
   }
   out->kind = EncodedValue::Kind::kId;
   out->id = spec.out_of_range == OutOfRange::kOov ? spec.oov_id : spec.default_id;

@@ -227,7 +227,7 @@ def _parser():
         if name == "verify":
             p.add_argument("--require-signature", help="hex Ed25519 public keys, separated by commas: one of them must have signed")
         if name == "repack":
-            p.add_argument("--limit", type=int, help="bytes that the data may unpack to (64 times the file and 1 GiB)")
+            p.add_argument("--limit", type=int, help="largest unpacked size in bytes (default: 64 times the file and 1 GiB)")
             p.add_argument("--no-golden", action="store_true", help="do not recompute the golden rows")
         if name in ("repack", "sign", "hot-keys"):
             p.add_argument("--key", required=name == "sign", help="sign with this key file")

@@ -7,13 +7,13 @@ from .delta.make import delta
 
 def add_parser(sub, formatter, progress):
     """Adds the command."""
-    text = "write what changed between two bundles as a delta (DELTA.md)"
+    text = "write the changes between two bundles as a delta (DELTA.md)"
     p = sub.add_parser("delta", help=text, description=text, formatter_class=formatter, epilog="""examples:
   python -m dpi_export delta monday.h5 tuesday.h5 tuesday.delta
   python -m dpi_export delta monday.h5 tuesday.h5 tuesday.delta --key team.key --json
 """)
     p.add_argument("old", help="the bundle that the delta starts from")
-    p.add_argument("new", help="the bundle that it gives")
+    p.add_argument("new", help="the bundle that it produces")
     p.add_argument("out", help="the delta to write")
     p.add_argument("--key", help="sign with this key file")
     p.add_argument("--json", action="store_true", help="print JSON")

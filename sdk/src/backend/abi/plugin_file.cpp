@@ -43,7 +43,7 @@ bool same_layout(const PluginKind& kind, const PluginLibrary& lib, std::string* 
   return false;
 }
 
-constexpr const char* kReplace = "replace the file or take it away";
+constexpr const char* kReplace = "replace the file or remove it";
 
 /// The file that a path leads to, links followed, so that what is looked at is what is opened; "" and errno.
 std::string real_file(const std::string& path) {

@@ -55,13 +55,13 @@ std::string distrust(const std::string& path, std::string* advice) {
   struct stat found{};
   if (stat(path.c_str(), &found) != 0) return "";
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    *advice = "take that right away (chmod go-w)";
+    *advice = "remove that right (chmod go-w)";
     return std::string("may be written to by ") +
            ((found.st_mode & S_IWOTH) != 0 ? "everybody" : "its group") + " (mode " + octal(found.st_mode) +
            ")";
   }
   if (found.st_uid != 0 && found.st_uid != geteuid()) {
-    *advice = "give it to one of the two (chown)";
+    *advice = "change its owner to one of the two (chown)";
     return "belongs to user " + std::to_string(found.st_uid) + ", neither root nor the process's user " +
            std::to_string(geteuid());
   }

@@ -170,7 +170,7 @@ Result<std::shared_ptr<Bundle>> copy_to_unnamed(const std::shared_ptr<Bundle>& b
                                                 const std::string& folder, const BundleOptions& options,
                                                 const std::function<Status(uint64_t bytes)>& read) {
   const FileHandle file(open_unnamed(folder));
-  if (file.get() < 0) return io_error(folder, "takes no file without a name: ", errno);
+  if (file.get() < 0) return io_error(folder, "cannot hold an unnamed file: ", errno);
   if (::ftruncate(file.get(), static_cast<off_t>(bundle->file_bytes())) != 0)
     return io_error(folder, "cannot be written: ", errno);
   DPI_ASSIGN_OR_RETURN(const auto copy,

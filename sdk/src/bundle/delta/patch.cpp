@@ -225,7 +225,7 @@ class Joiner {
   static Status differs(const DataSetInfo& info, const DataSetInfo* before) {
     const std::string found =
         before == nullptr ? "nothing" : shape_text(before->shape) + " " + type_name(before->type);
-    return bad_model(info.path + ": what the delta says of it does not make " + shape_text(info.shape) + " " +
+    return bad_model(info.path + ": the delta does not make " + shape_text(info.shape) + " " +
                      type_name(info.type) + " of the new bundle from the base's (" + found +
                      (before != nullptr && before->shape == info.shape ? ", other data)" : ")"));
   }

@@ -7,7 +7,7 @@ namespace dpi {
 namespace {
 
 Status broken(const std::string& text) {
-  return unsupported("callers of the serving version rely on what this bundle changes: " + text);
+  return unsupported("incompatible with the serving version: " + text);
 }
 
 /// The first difference that no version may have, as text; empty if there is none.
@@ -19,11 +19,9 @@ std::string other_shape(const FeatureSpec& a, const FeatureSpec& b) {
   if (a.space != b.space) return differs("its part", name_of(a.space), name_of(b.space));
   if (a.dim != b.dim) return differs("dim", std::to_string(a.dim), std::to_string(b.dim));
   if (a.is_keyed() != b.is_keyed())
-    return differs("what identifies its rows", a.is_keyed() ? "a key" : "an id",
-                   b.is_keyed() ? "a key" : "an id");
-  if (a.weighted && !b.weighted) return "its bags may have no weights any more";
-  if (!a.encoder.empty() && b.encoder.empty())
-    return "its encoder is gone: raw values cannot be given any more";
+    return b.is_keyed() ? "it takes keys, callers give ids" : "it takes ids, callers give keys";
+  if (a.weighted && !b.weighted) return "weights are refused now";
+  if (!a.encoder.empty() && b.encoder.empty()) return "it has no encoder, callers give raw values";
   return {};
 }
 
@@ -63,7 +61,7 @@ Contract contract_of(const Manifest& manifest) {
 
 Status check_contract(const Contract& serving, const Contract& next) {
   if (serving.features.size() != next.features.size())
-    return broken(std::to_string(next.features.size()) + " features, were " +
+    return broken(std::to_string(next.features.size()) + " features, callers expect " +
                   std::to_string(serving.features.size()));
   for (size_t i = 0; i < serving.features.size(); ++i) {
     const FeatureSpec &a = serving.features[i], &b = next.features[i];
@@ -73,7 +71,8 @@ Status check_contract(const Contract& serving, const Contract& next) {
       return broken("feature '" + a.name + "': " + what).at(-1, static_cast<int64_t>(i));
   }
   if (serving.heads.size() != next.heads.size())
-    return broken(std::to_string(next.heads.size()) + " heads, were " + std::to_string(serving.heads.size()));
+    return broken(std::to_string(next.heads.size()) + " heads, callers expect " +
+                  std::to_string(serving.heads.size()));
   for (size_t i = 0; i < serving.heads.size(); ++i) {
     if (serving.heads[i] != next.heads[i])
       return broken("head " + std::to_string(i) + " is '" + next.heads[i] + "', was '" + serving.heads[i] +

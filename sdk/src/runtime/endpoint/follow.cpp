@@ -26,7 +26,7 @@ constexpr size_t kMostPassed = 32;  // files listed as not taken: those of the h
 Status Endpoint::follow(const std::string& folder) {
   DPI_RETURN_IF_ERROR(check_process());
   if (in_callback())
-    return invalid_argument("endpoint '" + name_ + "' is asked to follow by a callback that hears of it");
+    return invalid_argument("endpoint '" + name_ + "': follow was called inside a callback of this endpoint");
   unsubscribe();
   return follow_folder(folder);
 }

@@ -70,7 +70,7 @@ bool Endpoint::is_loader() const {
 Status Endpoint::load(const Update& update, size_t* fault) {
   DPI_RETURN_IF_ERROR(check_process());
   if (in_callback())
-    return invalid_argument("endpoint '" + name_ + "' is asked to load by a callback that hears of it");
+    return invalid_argument("endpoint '" + name_ + "': load was called inside a callback of this endpoint");
   const Running running(*this);
   const uint64_t began = monotonic_ns();
   Status status;
@@ -286,7 +286,7 @@ Status Endpoint::drop_kept_for_room() {
   retire(std::move(kept));
   tell(LogLevel::kWarn, [&] {
     return "version " + std::to_string(number) +
-           ", kept for a rollback, goes before its time: a new version does not fit beside it";
+           ", kept for a rollback, is freed early: a new version does not fit beside it";
   });
   return {};
 }

@@ -47,7 +47,8 @@ struct Endpoint::StreamFollower final : stream::Follower {
 Status Endpoint::subscribe(const std::string& url, const std::string& folder) {
   DPI_RETURN_IF_ERROR(check_process());
   if (in_callback())
-    return invalid_argument("endpoint '" + name_ + "' is asked to subscribe by a callback that hears of it");
+    return invalid_argument("endpoint '" + name_ +
+                            "': subscribe was called inside a callback of this endpoint");
   if (folder.empty()) return invalid_argument("the folder's name is empty");
   stream::SubscriptionOptions o;
   DPI_ASSIGN_OR_RETURN(o.url, stream::parse_stream_url(url));

@@ -299,8 +299,8 @@ void Model::tell_events() const {
   for (const auto& e : engines_) {
     if (const std::string note = e->take_graphs_note(); !note.empty())
       log.write(LogLevel::kWarn, "graphs",
-                source_ + ": calls go on op by op, because a capture failed: " + note +
-                    "; option debug.graphs=off spares the attempt");
+                source_ + ": calls run op by op, because a graph capture failed: " + note +
+                    "; option debug.graphs=off skips the capture");
   }
   const WaitSums waits = pool_->take_slow_waits();
   if (waits.count == 0) return;

@@ -327,7 +327,7 @@ Status take_device(ModelOptions* o, std::string_view value) {
   DeviceName d;
   DPI_RETURN_IF_ERROR(parse_device(value, &d));
   if (d.kind.empty())
-    return invalid_argument("a number without its kind, as cuda:" + std::to_string(d.index));
+    return invalid_argument("a number names no device type, write cuda:" + std::to_string(d.index));
   o->device = d.kind;
   if (d.index >= 0) o->device_index = d.index;
   return {};

@@ -60,8 +60,8 @@ struct Cell {
 };
 
 std::string range_text(const FeatureSpec& f, int64_t id) {
-  return "id " + std::to_string(id) + " is outside the vocabulary [0, " + std::to_string(f.vocab_size) +
-         ") and the schema says error";
+  return "id " + std::to_string(id) + " is outside [0, " + std::to_string(f.vocab_size) +
+         ") (feature rule out_of_range=error)";
 }
 
 /// The outcome of a feature's rules for one id.
@@ -91,7 +91,7 @@ KeyFate judge_key(const ResolveSchema::KeyRules& k, int64_t key, int32_t* row) {
 Status resolve_missing(const Cell& cell, FeatureCounters& c, KeyGroup& group, int32_t* out) {
   const auto& f = cell.rules().spec;
   ++c.missing;
-  if (f.missing == Missing::kError) return cell.refuse("missing, and the schema says error");
+  if (f.missing == Missing::kError) return cell.refuse("a missing value (feature rule missing=error)");
   if (f.is_keyed()) {
     const auto& keys = cell.rules().keys;
     *out = f.missing == Missing::kPad ? keys.pad_row : keys.default_row;
@@ -347,7 +347,7 @@ Status resolve_bag(BagWriter& w, int64_t row) {
   if (w.n != before || f.spec.missing == Missing::kPad) return {};
   ++w.counters.missing;
   if (f.spec.missing == Missing::kError) {
-    return w.cell(row).refuse("an empty bag, and the schema says error");
+    return w.cell(row).refuse("an empty bag is missing (feature rule missing=error)");
   }
   if (w.n == w.capacity) return w.cell(row).refuse("more ids than the context holds; raise max_nnz");
   w.push(f.spec.is_keyed() ? f.keys.default_row : static_cast<int32_t>(f.spec.default_id), 1.0f);
@@ -379,7 +379,7 @@ Status resolve_float(const Cell& cell, FeatureCounters& c, float* v) {
   if (std::isinf(*v)) return cell.refuse("an infinite value");
   const auto& f = cell.rules().spec;
   ++c.missing;
-  if (f.missing == Missing::kError) return cell.refuse("NaN (missing), and the schema says error");
+  if (f.missing == Missing::kError) return cell.refuse("NaN is missing (feature rule missing=error)");
   *v = f.missing == Missing::kPad ? 0.0f : static_cast<float>(f.default_value);
   return {};
 }

@@ -89,8 +89,7 @@ Result<bool> TierSharing::same_rows(const SharedTier& given, int32_t table, int6
   const auto other = given.rows->first_other(table, first, n, rows);
   if (other.ok() && *other < 0) return true;
   const std::string what =
-      "table '" + given.rows->table(table).name + "': a model that is loaded says the " +
-      "same hash of it, but " +
+      "table '" + given.rows->table(table).name + "': another loaded model states " + "the same hash, but " +
       (other.ok() ? "row " + std::to_string(*other) + " differs" : other.status().message());
   if (spare && own_bytes > spare())
     return Status(Code::kOutOfMemory,
@@ -98,8 +97,8 @@ Result<bool> TierSharing::same_rows(const SharedTier& given, int32_t table, int6
                       " bytes for this model alone is more than option memory_limit allows");
   if (warn)
     warn(what +
-         "; the host tier is not shared, and begins without rows; one of the two bundles is not what it "
-         "says (dpi verify)");
+         "; the host tier is not shared and starts empty; the data of one of the two bundles does not match "
+         "its hashes (dpi verify)");
   return false;
 }
 

@@ -29,7 +29,7 @@ bool stands_alone(const std::string& error) {
 Status refusal(const Node& node, const std::string& error) {
   const bool password = error.starts_with("NOAUTH") || error.starts_with("NOPERM");
   return Status(Code::kIo, "redis " + node.address().text() + ": " + printable(error) +
-                               (password ? "; settings 'password' and 'user' say who we are" : ""));
+                               (password ? "; check settings 'user' and 'password'" : ""));
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ void Cluster::refresh_if_stale(uint64_t deadline_ns) {
 
 Status Cluster::refresh(uint64_t deadline_ns) {
   const std::unique_lock<std::mutex> only(refreshing_, std::try_to_lock);
-  if (!only.owns_lock()) return Status(Code::kQueueFull, "another thread is asking");
+  if (!only.owns_lock()) return Status(Code::kQueueFull, "another thread is asking the cluster");
   refreshed_ns_.store(monotonic_ns(), std::memory_order_relaxed);
   auto candidates = topology()->nodes;
   for (const Address& seed : settings_.seeds) {
@@ -106,7 +106,8 @@ Status Cluster::refresh(uint64_t deadline_ns) {
   Status last;
   for (const auto& whom : candidates) {
     const uint64_t now = monotonic_ns();
-    if (now >= deadline_ns) return Status(Code::kTimeout, "no time is left to ask who has the rows");
+    if (now >= deadline_ns)
+      return Status(Code::kTimeout, "the deadline passed before the cluster said which server has the rows");
     last = ask(whom, std::min({deadline_ns, now + (deadline_ns - now) / 2 + 1, now + kRefreshTryNs}));
     if (last.ok()) return {};
     whom->suspect(last);

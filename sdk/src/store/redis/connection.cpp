@@ -156,18 +156,17 @@ void Connection::read_some() {
 void Connection::parse() {
   while (answered_ < sinks_.size()) {
     void* reply = nullptr;
-    if (redisReaderGetReply(reader_, &reply) != REDIS_OK)
-      return fail(Code::kIo, "an answer that the command cannot have");
+    if (redisReaderGetReply(reader_, &reply) != REDIS_OK) return fail(Code::kIo, "the answer is not valid");
     if (reply != nullptr) {
       ++answered_;
       continue;
     }
     // What is left is the beginning of one text or line.
     if (reader_->len - reader_->pos > sinks_[answered_]->limit() + 64)
-      fail(Code::kIo, "an answer longer than the command can have");
+      fail(Code::kIo, "the answer is longer than the command allows");
     return;
   }
-  if (reader_->len != reader_->pos) fail(Code::kIo, "an answer that nobody asked for");
+  if (reader_->len != reader_->pos) fail(Code::kIo, "more answers than commands");
 }
 
 bool Connection::take(const Item& item) { return answered_ < sinks_.size() && sinks_[answered_]->take(item); }

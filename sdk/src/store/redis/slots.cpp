@@ -63,7 +63,7 @@ Result<std::vector<SlotRange>> read_slots(const Reply& reply, const Address& fro
     good = read_range(reply.items[i], from, &range);
     ranges.push_back(std::move(range));
   }
-  if (!good) return Status(Code::kIo, "redis " + from.text() + ": an answer to CLUSTER SLOTS that is none");
+  if (!good) return Status(Code::kIo, "redis " + from.text() + ": the answer to CLUSTER SLOTS is not valid");
   return ranges;
 }
 

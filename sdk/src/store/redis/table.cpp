@@ -153,8 +153,8 @@ Status Table::read_numbers(const std::map<std::string, std::string>& f, TableRec
   sane = sane && r->partitions >= 1 && r->partitions <= kMostPartitions && r->written >= 0 &&
          r->written <= loaded && (!r->complete || r->written == loaded);
   if (r->there && sane) return {};
-  return error(Code::kBadModel, "what Redis says of it (" + record_key_ +
-                                    ") makes no sense; drop it there "
+  return error(Code::kBadModel, "its record in Redis (" + record_key_ +
+                                    ") is not valid; drop the table there "
                                     "and load it again with `dpi store load`");
 }
 

@@ -326,8 +326,8 @@ Status ResidentStore::leave_given(size_t table, const std::string& why) {
   DPI_RETURN_IF_ERROR(make_block(b));
   if (sharing_.warn)
     sharing_.warn(name_of(static_cast<int32_t>(table)) +
-                  " is not shared: a model that is loaded says the same hash of it, and " + why +
-                  " differs; one of the two bundles is not what it says (dpi verify)");
+                  " is not shared: another loaded model states the same hash, but " + why +
+                  " differs; one of the two bundles does not match its hashes (dpi verify)");
   return copy_block(memory(), before->base(), blocks_[b].memory->base(),
                     std::min(before->bytes(), map_.blocks[b].bytes), &staging_);
 }

@@ -160,8 +160,9 @@ void HostCache::count_waited(Call& c) {
 
 Status HostCache::queue_full(const CacheReader& r) const {
   const Table& t = tables_[static_cast<size_t>(r.misses[0].table)];
-  return {Code::kQueueFull, "all fetches of the host tier are under way; table '" + t.spec.row.name +
-                                "' and others wait for " + std::to_string(r.misses.size()) + " rows"};
+  return {Code::kQueueFull, "the fetch queue is full (store.fetch_queue, store.fetch_bytes): table '" +
+                                t.spec.row.name + "' and others wait for " + std::to_string(r.misses.size()) +
+                                " rows; retry"};
 }
 
 /// Claims every miss, or as many as fetches and places allow.

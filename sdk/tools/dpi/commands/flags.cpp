@@ -24,12 +24,11 @@ constexpr const char* kFooter = R"(Examples:
   dpi bench model.h5 --batch 1,64,1024 --callers 1,2
 'dpi COMMAND --help' says more.
 
-Exit status: 0 done; 1 wrong usage; 2 the rows are not what the model takes (the text names file:line:column, column = number of the
-cell); 3 the bundle cannot be read or is not supported; 4 verification failed; 5 no such device or store, or it failed; 6 anything else.)";
+Exit status: 0 done; 1 wrong usage; 2 the model refused the rows (the text names file:line:column, column = number of the cell);
+3 the bundle cannot be read or is not supported; 4 verification failed; 5 no such device or store, or it failed; 6 any other error.)";
 
 constexpr const char* kInspectFooter =
-    R"(Prints provenance, features with their rules, tables, heads, and a forecast of the memory the model will take. Tables are not
-loaded.
+    R"(Prints provenance, features with their rules, tables, heads, and a forecast of the model's memory. It does not load tables.
 
 Examples:
   dpi inspect model.h5
@@ -37,8 +36,8 @@ Examples:
   dpi inspect model.h5 --json | jq .memory)";
 
 constexpr const char* kPlanFooter =
-    R"(Prints the plan: ops in issue order with streams and events, values with their place in memory, tables, and what each pass did
-or refused. --implementations also loads the model and says which kernel each op got on --device, and why others were refused.
+    R"(Prints the plan: ops in issue order with streams and events, values with their offsets in memory, tables, and what each pass did
+or refused. --implementations also loads the model and prints the kernel of each op on --device, and why others were refused.
 
 Examples:
   dpi plan model.h5 --schedule depth
@@ -47,20 +46,19 @@ Examples:
   dpi plan model.h5 --device cpu --implementations)";
 
 constexpr const char* kPredictFooter =
-    R"(CSV (RFC 4180): the header holds feature names in any order. An empty cell is a missing value; a bag is a|b|c, with weights
-a:w|b:w; the elements of a vector stand in columns name[0], name[1], ... Cells are ids and numbers; with --raw the encoders of the
-bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are
+    R"(CSV (RFC 4180): the header holds feature names in any order. An empty cell is a missing value. A bag is a|b|c, with weights
+a:w|b:w. The elements of a vector are in columns name[0], name[1], ... Cells are ids and numbers. With --raw the bundle's encoders
+read them, and a bag is split at the bundle's own separator if it states one, instead of at |. Columns that are not features are
 ignored with a note.
 
-The program ends with how many values of which feature were unknown, out of range or missing, and warns where half of them or more were:
-as lines on stderr, or in the summary (--json: of every feature). A value that cannot be read ends it, with line and column.
+At the end the program prints how many values of each feature were unknown, out of range or missing, and warns if half of them or more
+were: on stderr, or in the summary (--json: of every feature). A value that cannot be read ends the program, with line and column.
 
---users: where the model has features of the user, rows that stand side by side and say the same of them are one user's candidates. The
-scores are the same, for less work.
+--users: adjacent rows with equal values of all user features are one user's candidates, computed once. Scores stay the same.
 
-Scores: CSV, one column per head, %.9g. A file of --output appears only when every row was scored; on standard output a row that
-is refused ends what was written before it, and nothing is written when that is in the first --batch rows. So it is with a file of
---output in a folder where no file may be made beside it: it is written in place.
+Scores: CSV, one column per head, %.9g. The file of --output appears only after every row was scored. On standard output a refused row
+ends the scores; if it is among the first --batch rows, nothing is written. The same holds for --output in a folder where the program
+may not create a file: it writes in place.
 
 Examples:
   dpi predict model.h5 rows.csv > scores.csv
@@ -69,9 +67,9 @@ Examples:
   zcat rows.csv.gz | dpi predict model.h5 - --output scores.csv)";
 
 constexpr const char* kVerifyFooter =
-    R"(Checks digest and hash of every byte, loads the model, scores the golden rows that the training framework recorded and compares
-scores and logits: |ours - golden| <= tolerance max(1, |golden|), with the tolerance that the bundle has for the row. Golden rows with
-raw cells are also encoded from them, and every id and float compared.
+    R"(Checks digest and hash of every byte and loads the model. Then it scores the golden rows and compares scores and logits with those
+that the training framework recorded: |ours - golden| <= tolerance max(1, |golden|), with the bundle's tolerance for the row. It also
+encodes the raw cells of golden rows, and compares every id and float.
 
 Examples:
   dpi verify model.h5
@@ -80,15 +78,14 @@ Examples:
   dpi verify model.h5 --option require_signature=team.key.pub)";
 
 constexpr const char* kBenchFooter =
-    R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
-that call at once, --threads the engine's own workers. --profile runs the model op by op, on one context of its own, and says how much of
-such a call the ops explain: the rest is checking rows, packing them, copies and waiting. With --users its call gives the last number of
-users once. Calls go through a pool of rows, a batch after the other, so that table rows come from where they come from in a service; --pool 1 scores
-one batch again and again, out of the caches.
+    R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of host threads that call at
+once, --threads the threads that share one call. --profile runs the model op by op, on its own context, and prints the share of the call
+that ops take. The rest is checking and packing rows, copies and waiting. With --users its call has the last number of users. Calls go
+through a pool of rows, batch after batch, so table rows are as cold as in a service. --pool 1 scores one batch again, out of the caches.
 
---users measures each batch twice: the users' features given once per user (the shared part), and repeated on every row. 'faster' is how
-many times the first is faster, by the fastest call of each, in turns; 'counted' what the multiply-adds of the plan allow when those on shared
-rows are done once per user.
+--users measures each batch twice: with the users' features given once per user (the shared part), and repeated on every row. 'faster' is
+the speed-up by the fastest call of each, measured in turns. 'counted' is the speed-up that the plan's multiply-adds allow if those on
+shared rows run once per user.
 
 Examples:
   dpi bench model.h5
@@ -97,14 +94,14 @@ Examples:
   dpi bench model.h5 --batch 256 --profile)";
 
 constexpr const char* kKeygenFooter =
-    R"(Writes FILE, the secret, readable by its owner only, and FILE.pub. Services that load bundles need the public key only.
+    R"(Writes FILE, the secret key, readable by its owner only, and FILE.pub. Services that load bundles need only the public key.
 
 Example:
   dpi keygen team.key)";
 
 constexpr const char* kSignFooter =
     R"(Checks every hash of the bundle and adds a signature by the key, in place of an older one by the same key. Signatures by
-other keys stay, so a bundle can be signed with the next key before services stop to know the last one.
+other keys stay, so a bundle can be signed with the next key before services drop the old one.
 
 Examples:
   dpi sign model.h5 --key team.key
@@ -112,18 +109,18 @@ Examples:
   dpi verify model.h5 --option require_signature=team.key.pub)";
 
 constexpr const char* kRepackFooter =
-    R"(Makes a bundle of an HDF5 file that has the contents of one: edited with h5py, chunked, compressed, or of an older format. The
-Python package dpi_export does it, which an installation has beside this program; a process of its own, which may neither open a file
-nor reach the network, reads IN. It recomputes the golden rows unless --no-golden says not to. OUT appears whole or not at all.
+    R"(Makes a bundle from an HDF5 file that has a bundle's contents: edited with h5py, chunked, compressed, or of an older format. It runs
+the Python package dpi_export, which is installed beside this program. A separate process, which may neither open a file nor reach the
+network, reads IN. Golden rows are recomputed unless --no-golden is given. OUT appears whole or not at all.
 
 Examples:
   dpi repack edited.h5 model.h5
   dpi repack old.h5 model.h5 --key team.key --json)";
 
 constexpr const char* kDeltaFooter =
-    R"(A delta holds what changed between two versions of one model: rows of tables, keys, dense weights, new entries of vocabularies. The
-old bundle and the delta give the new bundle, bit for bit, with its signatures. A bundle's version is a hash of all that is in it: dpi
-inspect prints it, a delta names the two that it lies between, and dpi delta apply refuses one that starts from another version.
+    R"(A delta holds the changes between two versions of one model: rows of tables, keys, dense weights, new entries of vocabularies. The
+old bundle and the delta give the new bundle, bit for bit, with its signatures. A bundle's version is a hash of its contents: dpi inspect
+prints it. A delta names its base and its new version, and dpi delta apply refuses a bundle of another version.
 
 Examples:
   dpi delta make monday.h5 tuesday.h5 tuesday.delta --key team.key
@@ -132,39 +129,40 @@ Examples:
 'dpi delta COMMAND --help' says more.)";
 
 constexpr const char* kDeltaMakeFooter =
-    R"(Compares the two bundles block by block; tables whose hashes are equal are not read. Refuses what a delta cannot carry: another
-schema or graph, other shapes, fewer rows of a table of row numbers, entries of a vocabulary that moved. The Python package dpi_export does
-it, which an installation has beside this program. OUT appears whole or not at all.
+    R"(Compares the two bundles block by block; it does not read tables whose hashes are equal. It refuses changes that a delta cannot
+carry: another schema or graph, other shapes, fewer rows of a table with row numbers, vocabulary entries that moved. It runs the Python
+package dpi_export, which is installed beside this program. OUT appears whole or not at all.
 
 Examples:
   dpi delta make monday.h5 tuesday.h5 tuesday.delta
   dpi delta make monday.h5 tuesday.h5 tuesday.delta --key team.key --json)";
 
 constexpr const char* kDeltaShowFooter =
-    R"(Checks the delta whole, every digest, list and shape, and prints what it changes. No bundle is needed.
+    R"(Checks every digest, list and shape of the delta, and prints what it changes. No bundle is needed.
 
 Examples:
   dpi delta show tuesday.delta
   dpi delta show tuesday.delta --require-signature team.key.pub --json | jq .tables)";
 
 constexpr const char* kDeltaApplyFooter =
-    R"(Writes the bundle that BASE becomes by the deltas, in their order. Each must start from the version that the one before gives; those
-that BASE has had already are told and left out, so a command that was interrupted can be given again. Every byte of the result is checked
-against the hashes that the exporter wrote. OUTPUT may be BASE: it is replaced by a rename, when the new bundle is complete and on its disk.
-Needs room for the new bundle beside OUTPUT, and little memory whatever the size of the tables.
+    R"(Applies the deltas to BASE, in their order, and writes the new bundle. Each delta must start from the version that the one before
+produces. A delta already applied to BASE is reported and skipped, so an interrupted command can be repeated. Every byte of the result is
+compared with the hashes that the exporter wrote. OUTPUT may be BASE: a rename replaces it when the new bundle is complete and on disk.
+The disk needs room for the new bundle beside OUTPUT. Memory does not depend on the size of the tables.
 
 Examples:
   dpi delta apply monday.h5 tuesday.delta --output tuesday.h5
   dpi delta apply model.h5 tuesday.delta wednesday.delta --output model.h5 --require-signature team.key.pub)";
 
 constexpr const char* kStoreFooter =
-    R"(Keeps the rows of a bundle's tables in RocksDB (a folder on a local disk) or in Redis (a server, or the nodes of a cluster), named
-by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet, goes on where an earlier one
-was interrupted, and writes rows again that Redis has lost, under readers; stat counts rows and names what is missing (exit code 5), the
-sequence number and who writes; verify reads every row back and compares it with the bundle's; drop takes the tables away. update changes
-the rows of complete tables in place by a chain of deltas, while others read them: bundle is one whose tables were loaded, or what updates
-have made of it; given again after an interruption it goes on, and --bytes-per-second leaves the store's readers room. A bundle whose tables
-are external reads them from there (options store.rocksdb_path, store.redis_address of dpi.h).
+    R"(Keeps a bundle's tables in RocksDB (a folder) or Redis (a server or a cluster), named by table and content: bundles with different
+tables do not disturb each other. Bundles with external tables read them there (store.rocksdb_path, store.redis_address). The actions:
+load    writes missing tables, resumes after an interruption, and rewrites rows that Redis has lost, also while models read
+stat    counts rows and names missing ones (exit code 5), the sequence number and the writer
+verify  reads every row back and compares it with the bundle's
+update  changes rows of complete tables in place by a chain of deltas, while models read them. The bundle is the one whose tables were
+        loaded, or a later version of the chain. Repeat the command after an interruption. --bytes-per-second spares the store's readers
+drop    removes the tables
 
 Examples:
   dpi store load model.h5 --rocksdb /srv/rows
@@ -175,13 +173,13 @@ Examples:
   dpi store hot-keys --help)";
 
 constexpr const char* kHotKeysFooter =
-    R"(Reads requests from CSV files, of the form that dpi predict takes, and writes a list of the table rows that they look up, hottest first.
-Loading with option store.hot_keys=FILE fills the host tier by it. Ids are counted as lookups see them: after encoders (--raw), rules for
-missing and unknown values, and cuts of bags. A list is for this bundle's tables; it changes no score.
+    R"(Reads requests from CSV files in the form of dpi predict, and writes a list of the table rows that they look up, hottest first.
+A load with option store.hot_keys=FILE fills the host tier with these rows. Ids are counted as lookups see them: after encoders (--raw),
+rules for missing and unknown values, and cuts of bags. A list is valid for this bundle's tables only; it changes no score.
 
-Counting takes --memory bytes at most, shared by the tables. Where a table has more rows in use than fit, its rarest are forgotten, and
-its counts may be too low by the number that is told. The model is loaded with a host tier of 64 MiB unless an --option store.* says
-otherwise, so its tables need not fit into memory.
+Counting takes at most --memory bytes, shared by the tables. If a table has more rows in use than fit, the rarest are dropped, and
+its counts may be too low; the program prints the largest error. The model is loaded with a host tier of 64 MiB unless an --option
+store.* says otherwise, so its tables need not fit into memory.
 
 Examples:
   dpi store hot-keys model.h5 --data monday.csv tuesday.csv --out model.hot
@@ -209,7 +207,7 @@ void add_common_flags(CLI::App* app, CommonFlags* flags) {
 
 void add_inspect(CLI::App* app, Command* run) {
   auto args = std::make_shared<InspectArgs>();
-  CLI::App* sub = app->add_subcommand("inspect", "Show what a bundle holds");
+  CLI::App* sub = app->add_subcommand("inspect", "Show the contents of a bundle");
   sub->footer(kInspectFooter);
   sub->add_option("bundle", args->bundle, "the model")->required();
   sub->add_flag("--graph", args->graph, "the ops, with shapes and row spaces");
@@ -220,7 +218,7 @@ void add_inspect(CLI::App* app, Command* run) {
 
 void add_plan(CLI::App* app, Command* run) {
   auto args = std::make_shared<PlanArgs>();
-  CLI::App* sub = app->add_subcommand("plan", "Show how a bundle will be run");
+  CLI::App* sub = app->add_subcommand("plan", "Show the plan of a bundle: what runs, in which order");
   sub->footer(kPlanFooter);
   sub->add_option("bundle", args->bundle, "the model")->required();
   sub->add_option("--fold", args->fold, "algebraic folds (default on)")->check(CLI::IsMember({"on", "off"}));
@@ -242,7 +240,7 @@ void add_predict(CLI::App* app, Command* run) {
   sub->add_option("-o,--output", args->output, "write the scores to this file (default -: standard output)");
   sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
   sub->add_flag("--users", args->users,
-                "rows side by side with the same user features are one user's, computed once");
+                "adjacent rows with equal user features form one user, computed once");
   sub->add_option("--label", args->label, "column with the label, 0 or 1: prints AUC and log loss");
   sub->add_option("--head", args->head, "which head the label belongs to (default: the first)");
   sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
@@ -293,10 +291,10 @@ void add_bench(CLI::App* app, Command* run) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   sub->add_option("--users", args->users,
-                  "users that share the rows of a call, a list: with their features given once")
+                  "users among the rows of a call, a list; each user's features are given once")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
-  sub->add_option("--pool", args->pool, "different rows that are scored, at least one batch")
+  sub->add_option("--pool", args->pool, "number of different rows to score, at least one batch")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   sub->add_option("--seconds", args->seconds, "for each measurement")
@@ -321,27 +319,28 @@ void add_keygen(CLI::App* app, Command* run) {
   auto path = std::make_shared<std::string>();
   CLI::App* sub = app->add_subcommand("keygen", "Make a key to sign bundles with");
   sub->footer(kKeygenFooter);
-  sub->add_option("file", *path, "where the secret goes; it must not exist")->required();
+  sub->add_option("file", *path, "file for the secret key; it must not exist")->required();
   sub->callback([path, run] { *run = [path] { return keygen(*path); }; });
 }
 
 void add_sign(CLI::App* app, Command* run) {
   auto args = std::make_shared<SignArgs>();
-  CLI::App* sub = app->add_subcommand("sign", "Sign a bundle, or take a signature away");
+  CLI::App* sub = app->add_subcommand("sign", "Sign a bundle, or remove a signature");
   sub->footer(kSignFooter);
   sub->add_option("bundle", args->bundle, "the model; its user block is changed in place")->required();
   sub->add_option("--key", args->key, "a file that dpi keygen wrote");
-  sub->add_option("--remove", args->remove, "take away the signature by the key of this id");
+  sub->add_option("--remove", args->remove, "remove the signature of the key with this id");
   sub->callback([args, run] { *run = [args] { return sign(*args); }; });
 }
 
 void add_repack(CLI::App* app, Command* run) {
   auto args = std::make_shared<RepackArgs>();
-  CLI::App* sub = app->add_subcommand("repack", "Make a bundle of any HDF5 file with a bundle's contents");
+  CLI::App* sub = app->add_subcommand("repack", "Make a bundle from an HDF5 file with a bundle's contents");
   sub->footer(kRepackFooter);
   sub->add_option("in", args->input, "the HDF5 file")->required();
   sub->add_option("out", args->output, "the bundle to write")->required();
-  sub->add_option("--limit", args->limit, "bytes that the data may unpack to (64 times the file and 1 GiB)")
+  sub->add_option("--limit", args->limit,
+                  "largest unpacked size in bytes (default: 64 times the file and 1 GiB)")
       ->check(above_zero());
   sub->add_option("--key", args->key, "sign with this key file");
   sub->add_option("--python", args->python, "the interpreter that has h5py and numpy")->capture_default_str();
@@ -352,10 +351,10 @@ void add_repack(CLI::App* app, Command* run) {
 
 void add_delta_make(CLI::App* app, Command* run) {
   auto args = std::make_shared<DeltaArgs>();
-  CLI::App* sub = app->add_subcommand("make", "Write what changed between two bundles");
+  CLI::App* sub = app->add_subcommand("make", "Write the changes between two bundles");
   sub->footer(kDeltaMakeFooter);
   sub->add_option("old", args->base, "the bundle that the delta starts from")->required();
-  sub->add_option("new", args->next, "the bundle that it gives")->required();
+  sub->add_option("new", args->next, "the bundle that it produces")->required();
   sub->add_option("out", args->output, "the delta to write")->required();
   sub->add_option("--key", args->key, "sign with this key file");
   sub->add_option("--python", args->python, "the interpreter that has h5py and numpy")->capture_default_str();
@@ -370,20 +369,20 @@ void add_delta_show(CLI::App* app, Command* run) {
   sub->add_option("delta", args->deltas, "the delta")->required()->expected(1);
   sub->add_option(
       "--require-signature", args->require_signature,
-      "public keys (64 hex digits or files of dpi keygen), parted by commas: one must have signed");
+      "public keys (64 hex digits or files of dpi keygen), separated by commas: one must have signed");
   sub->add_flag("--json", args->json, "as JSON");
   sub->callback([args, run] { *run = [args] { return delta_show(*args); }; });
 }
 
 void add_delta_apply(CLI::App* app, Command* run) {
   auto args = std::make_shared<DeltaArgs>();
-  CLI::App* sub = app->add_subcommand("apply", "Make the new bundle of the old one");
+  CLI::App* sub = app->add_subcommand("apply", "Make the new bundle from the old one and deltas");
   sub->footer(kDeltaApplyFooter);
   sub->add_option("base", args->base, "the bundle that the first delta starts from")->required();
   sub->add_option("deltas", args->deltas, "the deltas, in their order")->required();
   sub->add_option("-o,--output", args->output, "the bundle to write; may be the base")->required();
   sub->add_option("--require-signature", args->require_signature,
-                  "public keys (64 hex digits or files of dpi keygen), parted by commas: one must have "
+                  "public keys (64 hex digits or files of dpi keygen), separated by commas: one must have "
                   "signed each delta");
   sub->add_flag("--json", args->json, "the result as JSON");
   sub->callback([args, run] { *run = [args] { return delta_apply(*args); }; });
@@ -400,21 +399,22 @@ void add_delta(CLI::App* app, Command* run) {
 
 void add_hot_keys(CLI::App* app, Command* run) {
   auto args = std::make_shared<HotKeysArgs>();
-  CLI::App* sub = app->add_subcommand("hot-keys", "Count which rows a log looks up, to fill a host tier by");
+  CLI::App* sub =
+      app->add_subcommand("hot-keys", "Count which rows a log looks up, to fill a host tier with them");
   sub->footer(kHotKeysFooter);
   sub->add_option("bundle", args->bundle, "the model")->required();
   sub->add_option("--data", args->data, "CSV files of requests; - reads standard input")->required();
   sub->add_option("-o,--out", args->out, "the list to write")->required();
   sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
   sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
-  auto* top = sub->add_option("--top", args->top, "at most so many rows of a table")->check(above_zero());
-  sub->add_option("--bytes", args->bytes, "as many rows, the hottest of all tables, as so many bytes hold")
+  auto* top = sub->add_option("--top", args->top, "at most this many rows per table")->check(above_zero());
+  sub->add_option("--bytes", args->bytes, "the hottest rows of all tables that fit into this many bytes")
       ->check(above_zero())
       ->excludes(top);
-  sub->add_option("--memory", args->memory, "bytes that counting may take")
+  sub->add_option("--memory", args->memory, "memory for counting, in bytes")
       ->check(above_zero())
       ->capture_default_str();
-  sub->add_flag("--json", args->json, "what was counted, as JSON");
+  sub->add_flag("--json", args->json, "the counts as JSON");
   add_common_flags(sub, &args->common);
   sub->callback([args, run] { *run = [args] { return hot_keys(*args); }; });
 }
@@ -422,7 +422,7 @@ void add_hot_keys(CLI::App* app, Command* run) {
 void add_store(CLI::App* app, Command* run) {
   auto args = std::make_shared<StoreArgs>();
   CLI::App* sub = app->add_subcommand(
-      "store", "Put a bundle's tables into RocksDB or Redis, look after them there; hot-key lists");
+      "store", "Put a bundle's tables into RocksDB or Redis, check and update them; make hot-key lists");
   sub->footer(kStoreFooter);
   add_hot_keys(sub, run);
   sub->add_option("action", args->action, "load, stat, verify, update or drop")
@@ -433,10 +433,10 @@ void add_store(CLI::App* app, Command* run) {
   sub->add_option("--require-signature", args->require_signature,
                   "update: deltas must be signed by this key");
   sub->add_option("--bytes-per-second", args->bytes_per_second,
-                  "update: keys and rows that are written at most (default 0: as fast as it goes)")
+                  "update: write at most this many bytes of keys and rows (default 0: no limit)")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
   sub->add_option("--rocksdb", args->rocksdb, "the folder of a RocksDB store");
-  sub->add_option("--redis", args->redis, "host:port of a server, or of several nodes, parted by commas");
+  sub->add_option("--redis", args->redis, "host:port of a server, or of several nodes, separated by commas");
   sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
   sub->add_option("--setting", args->settings, "any other setting of the store as key=value; may be repeated")
       ->allow_extra_args(false);
@@ -447,7 +447,7 @@ void add_store(CLI::App* app, Command* run) {
     if (args->action.empty()) throw CLI::RequiredError("action, or hot-keys");
     if (args->bundle.empty()) throw CLI::RequiredError("bundle");
     if ((args->action == "update") == args->deltas.empty())
-      throw CLI::ValidationError("--delta", "is what update needs, and nothing else takes");
+      throw CLI::ValidationError("--delta", "is required for update, and not allowed for other actions");
     *run = [args] { return args->action == "update" ? store_update(*args) : store(*args); };
   });
 }
@@ -473,7 +473,7 @@ Command parse_command_line(int argc, char** argv, int* exit_code) {
   app.footer(kFooter);
   app.require_subcommand(0, 1);
   bool version = false, json = false, options = false;
-  auto* const ask = app.add_flag("--version", version, "Say which program this is, and how it was built");
+  auto* const ask = app.add_flag("--version", version, "Print version and build");
   app.add_flag("--json", json, "the version as JSON")->needs(ask);
   app.add_flag("--options", options, "List the options of models: key, values, default, meaning");
   app.set_help_all_flag("--help-all", "Help of all commands");

@@ -71,7 +71,7 @@ class _Changes:
             tree.update(data)
         found = next(e for e in bundle.extents if e[0] == info["offset"])
         if state.intdigest() != found[2] or tree.digest() != found[3]:
-            raise BundleError(f"{bundle.path}: {path}: the data is damaged, or not what was hashed")
+            raise BundleError(f"{bundle.path}: {path}: the data is damaged, or does not match its hash")
 
 
 def _table_info(bundle, name):
