@@ -22,6 +22,7 @@
 #
 #   # What it does in one line (shown by --list).
 #   # when: always            or: sanitizers, full; always unless said
+#   # ahead: a command        begins beside the stages before this one, after the first; for downloads. The stage runs it again itself
 #   packages parity           # groups of packaging/setup.sh that it needs; the stage ends as failed without them
 #   check "it works" my_command
 #   count 0 1 0               # count PASSED FAILED SKIPPED adds to the total, as often as you like
@@ -187,6 +188,23 @@ end_tree() {  # PID: it and all that it started
   kill -TERM "$1" 2>/dev/null
 }
 
+# start_ahead STAGE_FILE: after the run's first stage, what the later ones have to download begins. Its processor time is counted
+# in the stage during which it ends. Its output is dropped: the stage that needs it runs it again and shows what fails.
+start_ahead() {
+  local file command
+  for file in tests/run.d/[0-9]*.sh; do
+    [[ $file > $1 ]] && wanted "$file" || continue
+    command="$(stage_ahead "$file")"
+    [ -n "$command" ] || continue
+    env --default-signal=INT,QUIT bash -uo pipefail -c "$command" </dev/null >/dev/null 2>&1 &
+  done
+}
+
+end_ahead() {
+  local started
+  for started in $(jobs -pr); do end_tree "$started"; done
+}
+
 interrupted() {
   trap - INT TERM  # a second one ends this script at once
   if [ -n "$STAGE" ]; then
@@ -210,13 +228,15 @@ main() {
   passed=0 failed=0 skipped=0 SUMMARY="" STAGE=""
   RUN="$(mktemp -d)"
   export RUN FULL JOBS
-  trap 'rm -rf "$RUN"' EXIT
+  trap 'end_ahead; rm -rf "$RUN"' EXIT
   trap interrupted INT TERM
-  local file area
+  local file area first=1
   for file in tests/run.d/[0-9]*.sh; do
     wanted "$file" || continue
     ! left_out "$(stage_name "$file")" "$file" "$(stage_about "$file")" || continue
     run_stage "$(stage_name "$file")" "$file" "$(stage_about "$file")" || { echo "the stages after it need it: stopped"; break; }
+    [ $first = 0 ] || start_ahead "$file"
+    first=0
   done
   for area in $AREAS; do
     run_stage "$area" tests/run.d/area.sh "the tests of tests/$area" "$area"

@@ -1,4 +1,5 @@
 # The importers with PyTorch 2, which most users have: from_torch, from_onnx, both libraries, torchrec; what SUPPORT.md says of them.
+# ahead: tests/parity/torch2.sh --install
 packages parity
 log="$(mktemp)"
 tests/parity/torch2.sh >"$log" 2>&1

@@ -15,6 +15,8 @@ stage_name() { basename "$1" .sh | sed 's/^[0-9]*_//'; }
 stage_about() { sed -n '1s/^# //p' "$1"; }
 stage_when() { sed -n '/^# when: */{s///p;q}' "$1" | grep . || echo always; }
 
+stage_ahead() { sed -n '/^# ahead: */{s///p;q}' "$1"; }
+
 has_table() { [ "$(grep -cxF -e "$BEGIN" -e "$END" "$TABLE" 2>/dev/null)" = 2 ]; }
 
 # cell NAME COLUMN: a stage's cell; columns are about, cold, warm, cpu_cold, cpu_warm and measured.

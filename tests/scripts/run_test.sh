@@ -71,6 +71,18 @@ expect "a failed check" 1 '^1 passed, 1 failed, 0 skipped$'
 planted $'one=essential\ncount 0 1 0' 'two=count 1 0 0'
 expect "an essential stage ends the run" 1 '^0 passed, 1 failed, 0 skipped$'
 
+# What a stage has to download begins after the first stage; it is ended with the run.
+planted 'one=count 1 0 0' 'two=for i in {1..100}; do [ ! -e fetched ] || break; sleep 0.1; done; check "is there" test -e fetched' \
+  $'three=# ahead: touch fetched\ncount 1 0 0'
+expect "a download ahead" 0 '^3 passed, 0 failed, 0 skipped$'
+planted 'one=count 1 0 0' $'three=# ahead: touch fetched\ncount 1 0 0'
+expect "a stage that is left out downloads nothing" 0 '^1 passed, 0 failed, 0 skipped$' --skip three
+[ ! -e "$scratch/tree/fetched" ] || { echo "FAILED: a stage that is left out has downloaded"; bad=1; }
+planted 'one=count 1 0 0' $'three=# ahead: echo $$ >process; exec sleep 600\nfor i in {1..100}; do [ ! -s process ] || break; sleep 0.1; done; count 1 0 0'
+expect "a download that goes on" 0 '^2 passed, 0 failed, 0 skipped$'
+sleep 0.2
+! kill -0 "$(cat "$scratch/tree/process")" 2>/dev/null || { echo "FAILED: a download goes on after the run"; bad=1; }
+
 # Which stages run. `when` of a body is its second line.
 planted 'one=count 1 0 0' $'two=# when: sanitizers\ncount 2 0 0' $'three=# when: full\ncount 4 0 0' $'four=# when: always\ncount 8 0 0'
 expect "neither sanitizers nor what is slow" 0 '^9 passed, 0 failed, 0 skipped$'
