@@ -11,7 +11,9 @@
 namespace dpi::test::random_test {
 namespace {
 
-constexpr uint32_t kModels = some_of(3000u);
+// The faults of tests/mutants/plan that only the first case finds fell to models 13, 16, 23, 31 and 335;
+// three times as many as the last of them.
+constexpr uint32_t kModels = some_of(1000u);
 constexpr int64_t kRows = 5, kShared = 2;
 
 Plan plan_of(const Graph& graph, bool fold, bool fuse, ScheduleMode schedule) {
