@@ -69,6 +69,7 @@ def serve(lines, body):
         wait_for(r"endpoint: scoreservice: version 1 serves, from ", log, process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, log.read_text()
+        assert log.read_text().endswith(" stopped: every request that was begun is answered\n"), log.read_text()
     finally:
         process.kill()
         process.wait()

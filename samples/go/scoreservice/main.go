@@ -58,6 +58,10 @@ func run(ctx context.Context, o options) error {
 	}
 	go logMessages()
 	endpoint, err := open(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		log.Print("stopped: no version came to serve")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -81,17 +85,19 @@ func run(ctx context.Context, o options) error {
 	case <-ctx.Done():
 	}
 	s.stopping.Store(true)
-	log.Print("stopping")
+	log.Printf("stopping: requests that were begun are answered, for at most %d s", o.graceSeconds)
 	time.Sleep(200 * time.Millisecond) // a balancer sees /health, requests on their way arrive
 	end, cancel := context.WithTimeout(context.Background(), time.Duration(o.graceSeconds)*time.Second)
 	defer cancel()
-	if err := server.Shutdown(end); err != nil {
+	if err := server.Shutdown(end); errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("stopped: requests are unanswered after %d s", o.graceSeconds)
+	} else if err != nil {
 		return err
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	log.Print("stopped")
+	log.Print("stopped: every request that was begun is answered")
 	return nil
 }
 

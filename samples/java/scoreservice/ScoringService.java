@@ -19,6 +19,7 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.dpiframe.Dpi;
 import org.dpiframe.DpiException;
 import org.dpiframe.Endpoint;
@@ -193,12 +194,12 @@ public final class ScoringService {
 
   /** A text of the library may name files and servers: only the log has it. */
   private static Problem logged(DpiException e, Cause cause, String text) {
-    System.err.println("not scored: " + e.getMessage());
+    Log.line("not scored: " + e.getMessage());
     return new Problem(cause, text);
   }
 
   private static Problem internal(Throwable e) {
-    System.err.println("internal error: " + e);
+    Log.line("internal error: " + e);
     return new Problem(Cause.INTERNAL, "internal error");
   }
 
@@ -277,7 +278,7 @@ public final class ScoringService {
   /** Answers what was begun, then lets go of everything. */
   private void stop() {
     stopping = true;
-    System.err.println("stopping");
+    Log.line("stopping: requests that were begun are answered, for at most " + arguments.graceSeconds + " s");
     boolean finished = false;
     try {
       TimeUnit.MILLISECONDS.sleep(200);  // a balancer sees /health, requests on their way arrive
@@ -292,7 +293,8 @@ public final class ScoringService {
       for (Worker worker : workers) worker.close();
       endpoint.close();
     }
-    System.err.println(finished ? "stopped" : "stopped with requests unanswered");
+    Log.line(finished ? "stopped: every request that was begun is answered"
+        : "stopped: requests are unanswered after " + arguments.graceSeconds + " s");
     Runtime.getRuntime().halt(finished ? 0 : 1);  // else the status would be SIGTERM's
   }
 
@@ -331,7 +333,7 @@ public final class ScoringService {
     if (arguments.bundle != null) endpoint.load(arguments.bundle);
     if (arguments.follow != null) {
       endpoint.follow(arguments.follow);
-      if (endpoint.version() == 0) System.err.println("waiting for a version in " + arguments.follow);
+      if (endpoint.version() == 0) Log.line("waiting for a version in " + arguments.follow);
       endpoint.await(1, Duration.ofDays(365));
     }
     return endpoint;
@@ -341,26 +343,38 @@ public final class ScoringService {
   private static ScoringService start(Arguments arguments) {
     try {
       return new ScoringService(open(arguments), arguments);
-    } catch (DpiException e) {
-      System.err.println(e.getMessage());
     } catch (IOException e) {
       InetSocketAddress at = arguments.listen();
-      System.err.println("option -listen: " + at.getHostString() + ":" + at.getPort() + ": " + e.getMessage());
+      Log.line("option -listen: " + at.getHostString() + ":" + at.getPort() + ": " + e.getMessage());
+    } catch (RuntimeException | Error e) {
+      Log.line(e instanceof DpiException ? e.getMessage() : "internal error: " + e);
     }
-    System.exit(1);
+    Runtime.getRuntime().halt(1);  // without the hook of main
     return null;
+  }
+
+  /** What SIGTERM does; null: nothing is served yet. */
+  private static void stop(ScoringService service) {
+    if (service != null) {
+      service.stop();
+    } else {
+      Log.line("stopped: no version came to serve");
+      Runtime.getRuntime().halt(0);
+    }
   }
 
   public static void main(String[] args) {
     Arguments arguments = Arguments.read(args);
     Versions.logMessages();
+    AtomicReference<ScoringService> running = new AtomicReference<>();
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(running.get())));
     ScoringService service = start(arguments);
+    running.set(service);
     Thread renewing = new Thread(service::renewIdle, "renew");
     renewing.setDaemon(true);
     renewing.start();
-    Runtime.getRuntime().addShutdownHook(new Thread(service::stop));
     service.server.start();
     InetSocketAddress at = service.server.getAddress();
-    System.err.println("listening on http://" + at.getAddress().getHostAddress() + ":" + at.getPort());
+    Log.line("listening on http://" + at.getAddress().getHostAddress() + ":" + at.getPort());
   }
 }

@@ -102,7 +102,7 @@ final class Versions {
       try {
         for (;; Thread.sleep(100)) {
           for (var m = environment.pollLog(); m != null; m = environment.pollLog()) {
-            System.err.println(m.level().name().toLowerCase(Locale.ROOT) + ": " + m.text());
+            Log.line(m.level().name().toLowerCase(Locale.ROOT) + ": " + m.text());
           }
         }
       } catch (InterruptedException e) {

@@ -45,6 +45,13 @@ class Service:
             time.sleep(0.01)
         raise AssertionError(f"'{pattern}' is not in\n{self.log.read_text()}")
 
+    def lines(self):
+        """What it wrote to standard error, without the time that each line begins with."""
+        lines = [line for line in self.log.read_text().splitlines() if not line.startswith("Picked up ")]
+        for line in lines:
+            time.strptime(line[:20], "%Y/%m/%d %H:%M:%S ")
+        return [line[20:] for line in lines]
+
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
 

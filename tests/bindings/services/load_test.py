@@ -11,6 +11,7 @@ import time
 import client
 import numpy as np
 import pytest
+from metrics_test import families, value
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ROWS = 512
@@ -121,7 +122,7 @@ def test_what_was_begun_is_answered_at_sigterm(demo):
     watch.request("GET", "/health")
     assert client.answer_of(watch)[0] == 200
     service.terminate()
-    service.wait_for("stopping")
+    service.wait_for("stopping: requests that were begun are answered, for at most 10 s\n")
     watch.request("GET", "/health")
     status, _, text = client.answer_of(watch)
     assert status == 503 and json.loads(text)["status"] == "stopping"
@@ -136,4 +137,14 @@ def test_what_was_begun_is_answered_at_sigterm(demo):
     for thread in threads:
         thread.join(client.TIMEOUT)
     assert not wrong
-    service.wait_for("stopped")
+    assert service.lines()[-1] == "stopped: every request that was begun is answered"
+
+
+def test_requests_that_stay_unanswered_are_told_at_sigterm(tmp_path):
+    log = tmp_path / "log"
+    for service in client.started(ROOT / "weights/demo/msweb_deepfm.h5", log, "-client-seconds", "60", "-grace-seconds", "1"):
+        with service.raw(b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"):
+            client.eventually(lambda: value(families(service)["dpi_http_in_flight"]) == 1, "the request is not begun")
+            service.terminate()
+            assert service.process.wait(client.TIMEOUT) == 1
+        assert service.lines()[-1] == "stopped: requests are unanswered after 1 s"

@@ -131,3 +131,14 @@ def test_what_is_refused_before_the_first_version_serves_is_told(followed, tmp_p
         serves(waiting, followed, 2)
     finally:
         waiting.end()
+
+
+def test_a_service_that_waits_for_a_version_stops_at_sigterm(followed, tmp_path):  # noqa: F811
+    waiting = client.Service(None, tmp_path / "log", "-follow", str(followed), listens=False)
+    try:
+        waiting.wait_for(rf"waiting for a version in {followed}\n")
+        waiting.terminate()
+        assert waiting.process.wait(client.TIMEOUT) == 0
+        assert waiting.lines()[-1] == "stopped: no version came to serve"
+    finally:
+        waiting.end()
