@@ -9,7 +9,8 @@ from common import files, grep, read, strip_cxx
 
 DOCUMENTS = ("README.md", "packaging/doc/guide/", "packaging/doc/reference/")
 CLAIM = re.compile(r"(?i:\bnot yet\b|\bmade yet\b|\bfused yet\b|\| your service \||\| none \||\bis not offered\b|\bemulated (?:only|devices? only)\b|\bno other GPU\b)"
-                   r"|\bThere is no\b|\bon no proxy\b|^No\.")
+                   r"|\bThere is no\b|\bon no proxy\b|\bin no repository\b|^No\.|\bYour service decides\b|\bone H200\b|\bdoes not (?:train|learn)\b"
+                   r"|\bThe (?:library|SDK|format) (?:has no|lacks)\b|\bThe SDK does not\b")
 UNTIL = re.compile(r"<!-- until: ([^>]+?) -->")
 FENCE = re.compile(r"(?ms)^ *```.*?^ *```")
 ROOMS = ("capi/include/", "sdk/", "kernels/", "bindings/", "packaging/", "tests/gpu/results/")  # whose files have telling names
@@ -54,6 +55,8 @@ PLANTED = [
     ("README.md", "| batching | not yet |\n", "README.md:1: 'not yet' without"),
     ("packaging/doc/guide/a.md", "# A\n\nNo. Swap.\n", "a.md:3: 'No.' without"),
     ("packaging/doc/guide/a.md", "| polling | your service | x |\n", "'| your service |' without"),
+    ("packaging/doc/guide/a.md", "The library has no histogram.\n", "'The library has no' without"),
+    ("packaging/doc/guide/a.md", "A loaded model does not learn.\n", "'does not learn' without"),
 ]
 PLANTED_IN_CLEAN = [
     ("README.md", "There is no batcher. <!-- until: dpi_batcher -->\n", "'dpi_batcher' is in capi/include/dpi/dpi.h:2"),
