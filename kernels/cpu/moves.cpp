@@ -70,7 +70,7 @@ struct Walk {
 /// The walk of every kind but kIndexSelect.
 Walk walk_of(const ViewArgs& a) {
   const Dims &from = a.x.dims, &to = a.dst.dims;
-  int64_t stride[kMaxRank];
+  int64_t stride[kMaxRank] = {};  // once an op: the analyser does not know that both ranks fit
   for (int i = from.rank - 1; i >= 0; --i) stride[i] = i + 1 < from.rank ? stride[i + 1] * from.d[i + 1] : 1;
   Walk w;
   if (a.attrs.kind == ViewKind::kReshape) {
