@@ -123,7 +123,7 @@ Properties properties();
 uint64_t memory_total();
 uint64_t memory_used(int device);
 
-/// The same as in the device layer (sdk/src/backend/cuda/device/device_layer.hpp). While a thread captures it
+/// The same as in the device layer (sdk/src/backend/cuda/layer/device_layer.hpp). While a thread captures it
 /// may not synchronise, allocate or copy at once.
 int capture_begin(Stream* s);
 int capture_end(Stream* s, Graph** out);

@@ -5,7 +5,7 @@ import re
 
 from common import CXX, files, read, strip_cxx
 
-PLACES = ("sdk/src/backend/cuda/device/", "kernels/cuda/")
+PLACES = ("sdk/src/backend/cuda/layer/", "kernels/cuda/")
 CALL = re.compile(r"(\btold\(\s*(?:static_cast<int>\(\s*)?)?\b(?:::)?(cuda[A-Z]\w*)\(")
 # Texts and the taking itself; of a device, not of the host.
 FREE = {"cudaGetErrorName", "cudaGetErrorString", "cudaGetLastError", "cudaGridDependencySynchronize"}
@@ -28,11 +28,11 @@ def check(root):
 
 
 PLANTED = [
-    ("sdk/src/backend/cuda/device/a.cpp", "int f() { return cudaDeviceSynchronize(); }\n", "a.cpp:1: cudaDeviceSynchronize without told()"),
+    ("sdk/src/backend/cuda/layer/a.cpp", "int f() { return cudaDeviceSynchronize(); }\n", "a.cpp:1: cudaDeviceSynchronize without told()"),
     ("kernels/cuda/ops/a.cu", "int f() {\n  return told(g(cudaFree(p)));\n}\n", "a.cu:2: cudaFree without"),
     ("kernels/cuda/common/simt.hpp", "int f() { return cudaLaunchKernelEx(&c, k); }\n", "never told()"),
 ]
 CLEAN = [
-    ("sdk/src/backend/cuda/device/a.cpp", "int f() { return told(cudaFree(p)); }\n// cudaFree(p)\nauto t = cudaGetErrorString(e);\n"),
+    ("sdk/src/backend/cuda/layer/a.cpp", "int f() { return told(cudaFree(p)); }\n// cudaFree(p)\nauto t = cudaGetErrorString(e);\n"),
     ("kernels/cuda/ops/a.cu", "int f() { return told(static_cast<int>(cudaFree(p))); }\n"),
 ]

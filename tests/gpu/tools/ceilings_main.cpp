@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 #include "tests/gpu/tools/ceilings.hpp"
 
 namespace dpi::gpu {

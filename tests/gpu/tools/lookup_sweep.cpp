@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 #include "kernels/cuda/lookup/lookup.hpp"
 
 namespace dpi::gpu {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 #include "kernels/cuda/lookup/lookup.hpp"
 
 namespace dpi::gpu {

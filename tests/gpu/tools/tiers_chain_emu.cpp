@@ -1,6 +1,6 @@
 // The kernels of gpu_tiers as C++ for the emulated device, and memory that both sides move pages of: there is
 // none there, so host memory that kernels reach stands for it.
-#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 #include "tests/gpu/tools/tiers_chain.cu"
 #include "tests/gpu/tools/tiers_managed.hpp"
 

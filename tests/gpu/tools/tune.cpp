@@ -21,8 +21,8 @@
 #include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
-#include "backend/cuda/device/device_layer.hpp"
 #include "backend/cuda/gemm/gemm.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
 #include "tests/gpu/tools/tune_plan.hpp"
 

@@ -1,8 +1,8 @@
-// device/device_layer.hpp over kernels/emu, call by call. Tests only: linked into libdpi_cuda_emu.so, never
+// layer/device_layer.hpp over kernels/emu, call by call. Tests only: linked into libdpi_cuda_emu.so, never
 // into the product (tests/emu/product_check.py).
 #include <cstring>
 
-#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 #include "base/static_tls.hpp"
 #include "kernels/emu/device_emu.hpp"
 
@@ -13,7 +13,7 @@ emu::Stream* stream_of(void* s) { return static_cast<emu::Stream*>(s); }
 emu::Event* event_of(void* e) { return static_cast<emu::Event*>(e); }
 emu::Graph* graph_of(void* g) { return static_cast<emu::Graph*>(g); }
 
-// As in cuda/device/cuda_layer.cpp: nobody is to find a failure that was told.
+// As in cuda/layer/cuda_layer.cpp: nobody is to find a failure that was told.
 int told(int code) {
   if (code != 0) static_cast<void>(emu::take_last_code());
   return code;

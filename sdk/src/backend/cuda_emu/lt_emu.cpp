@@ -9,7 +9,7 @@
 
 #include <dpi/kernels/narrow.hpp>
 
-#include "backend/cuda/gemm/lt_api.hpp"
+#include "backend/cuda/layer/lt_api.hpp"
 #include "kernels/cuda/common/typed.hpp"
 #include "kernels/emu/tensor_core.hpp"
 

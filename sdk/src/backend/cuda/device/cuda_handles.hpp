@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/cuda/device/cuda_op.hpp"
-#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 #include "backend/host_device.hpp"
 
 namespace dpi::backend {

@@ -7,8 +7,8 @@
 
 #include <dpi/kernels/narrow.hpp>
 
-#include "backend/cuda/device/device_layer.hpp"
-#include "backend/cuda/device/packer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
+#include "backend/cuda/layer/packer.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "ops/call_faults.h"

@@ -9,8 +9,8 @@
 
 #include "backend/abi/batch_bucket.hpp"
 #include "backend/cuda/device/cuda_op.hpp"
-#include "backend/cuda/device/device_layer.hpp"
-#include "backend/cuda/device/packer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
+#include "backend/cuda/layer/packer.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
 #include "kernels/cuda/kernels.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/gemm/lt_api.hpp"
+#include "backend/cuda/layer/lt_api.hpp"
 #include "kernels/cuda/common/estimates.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
 #include "ops/owned_op.hpp"

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "backend/cuda/device/cuda_op.hpp"
-#include "backend/cuda/device/device_layer.hpp"
 #include "backend/cuda/gemm/gemm.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 
 namespace dpi::backend {
 

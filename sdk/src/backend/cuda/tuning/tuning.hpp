@@ -13,7 +13,7 @@
 //   small_batch fp16 494544 tensor 8 8 256 off 6.3
 //   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off plain 5.4
 //
-// Lines of small batches: small_batch/tuning.hpp, of lookups: lookup/tuning.hpp.
+// Lines of small batches: tuning/small_batch_line.hpp, of lookups: tuning/lookup_line.hpp.
 //
 // Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
 // rows: the batch bucket. tile: 32, 64, 128 of own kernels; staged: x is copied first.
@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "backend/cuda/gemm/gemm.hpp"
-#include "backend/cuda/lookup/tuning.hpp"
-#include "backend/cuda/small_batch/tuning.hpp"
+#include "backend/cuda/tuning/lookup_line.hpp"
+#include "backend/cuda/tuning/small_batch_line.hpp"
 
 namespace dpi::backend {
 

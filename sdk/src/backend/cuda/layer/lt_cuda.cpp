@@ -3,7 +3,7 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
-#include "backend/cuda/gemm/lt_api.hpp"
+#include "backend/cuda/layer/lt_api.hpp"
 
 namespace dpi::backend::lt {
 namespace {

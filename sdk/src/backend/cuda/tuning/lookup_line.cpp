@@ -1,4 +1,4 @@
-#include "backend/cuda/lookup/tuning.hpp"
+#include "backend/cuda/tuning/lookup_line.hpp"
 
 #include <charconv>
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/layer/device_layer.hpp"
 
 namespace dpi::backend::layer {
 namespace {

@@ -1,5 +1,5 @@
 // The part of cuBLASLt's C interface that is used, as function pointers and numbers: the library is opened at
-// run time, and without it everything still builds and runs. gemm/lt_cuda.cpp compares each number with the
+// run time, and without it everything still builds and runs. layer/lt_cuda.cpp compares each number with the
 // toolkit's header at compile time; cuda_emu/lt_emu.cpp implements the functions for tests.
 #pragma once
 

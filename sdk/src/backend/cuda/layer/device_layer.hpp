@@ -1,5 +1,5 @@
 // The few calls of a GPU that the backend needs: memory, copies, streams, events. Two implementations: the
-// CUDA runtime (cuda/device/cuda_layer.cpp) and, for tests, the emulation (cuda_emu/emu_layer.cpp); a plugin
+// CUDA runtime (cuda/layer/cuda_layer.cpp) and, for tests, the emulation (cuda_emu/emu_layer.cpp); a plugin
 // is linked with one of them. Called by the sources of sdk/src/backend/cuda and by the programs of tests/gpu.
 //
 // Functions give the native code, 0 = done, and leave no failure behind for a later call to find

@@ -1,4 +1,4 @@
-#include "backend/cuda/small_batch/tuning.hpp"
+#include "backend/cuda/tuning/small_batch_line.hpp"
 
 #include <charconv>
 
