@@ -1,5 +1,6 @@
-"""Python modules of one package import each other one way: what a module needs can be read, tested and moved without what needs it. An import
-inside a function counts, and one for type checkers too: they hide a circle, and leave it there."""
+"""Python modules of one package import each other one way, and so do its rooms (folders; a module outside of them is one by itself): what a
+module needs can be read, tested and moved without what needs it. An import inside a function counts, and one for type checkers too: they hide a
+circle, and leave it there."""
 
 import ast
 import os
@@ -17,7 +18,26 @@ def check(root):
         for circle in _circles(graph):
             steps = [f"{modules[a]}:{graph[a][b]} imports {b}" for a, b in zip(circle, circle[1:] + circle[:1])]
             found.append(f"{steps[0]}, a circle: {'; '.join(steps[1:])}")
+        rooms = _room_graph(graph, modules, package)
+        for circle in _circles(rooms):
+            steps = [rooms[a][b] for a, b in zip(circle, circle[1:] + circle[:1])]
+            found.append(f"{steps[0]}, a circle of rooms: {'; '.join(steps[1:])}")
     return found
+
+
+def _room_graph(graph, modules, package):
+    """{room: {room it imports: the first such import}}. The circle of a room with itself is not one."""
+    rooms = {}
+    for name, imported in graph.items():
+        own = rooms.setdefault(_room(package, modules[name]), {})
+        for target, line in imported.items():
+            if _room(package, modules[target]) != _room(package, modules[name]):
+                own.setdefault(_room(package, modules[target]), f"{modules[name]}:{line} imports {target}")
+    return rooms
+
+
+def _room(package, path):
+    return path[len(package) + 1:].split("/")[0]
 
 
 def _name(package, path):
@@ -106,6 +126,8 @@ CLEAN = [
     (f"{_P}/bundle/writer.py", "from . import reader\n\n\ndef write():\n    from ..errors import Error\n"),
     (f"{_P}/delta/__init__.py", "from .make import delta\n"),
     (f"{_P}/delta/make.py", "import dpi_export.bundle.writer\n"),
+    (f"{_P}/delta/names.py", "NAMES = ()\n"),
+    (f"{_P}/encoders.py", "from .delta.names import NAMES\nfrom .bundle import reader\n"),
     (f"{_D}/__init__.py", "from .model import Model\n"),
     (f"{_D}/model.py", "from . import _native, rows\n"),
     (f"{_D}/rows.py", "from . import _native\n"),
@@ -116,5 +138,7 @@ PLANTED_IN_CLEAN = [
     (f"{_P}/schema.py", "from .delta import make\n", "schema.py:1 imports dpi_export.delta.make"),
     (f"{_P}/bundle/reader.py", "\nimport dpi_export.delta.make\n", "reader.py:2 imports dpi_export.delta.make"),
     (f"{_P}/errors.py", "from . import VERSION\n", "errors.py:1 imports dpi_export"),
+    (f"{_P}/bundle/digest.py", "from ..delta.names import NAMES\n",
+     "bundle/digest.py:1 imports dpi_export.delta.names, a circle of rooms: weights/python/dpi_export/delta/make.py:1 imports dpi_export.bundle.writer"),
     (f"{_D}/rows.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .model import Model\n", "model.py:1 imports dpi.rows, a circle"),
 ]

@@ -3,14 +3,13 @@
 import sys
 
 from . import earlier_paths, encoders
-from .errors import BundleError
+from .errors import BundleError, UnsupportedModelError
 from .bundle.rows import Rows
 from .bundle.builder import VERSION as __version__, Builder
 from .bundle.reader import Bundle
 from .ops.executor import Executor
 from .encoding.encoder import Encoder
 from .encoding.sources import convert_encoders, training_stats
-from .importers.common import UnsupportedModelError
 from .importers.fuxictr import from_fuxictr
 from .importers.deepctr_torch import from_deepctr_torch
 from .importers.explain import explain

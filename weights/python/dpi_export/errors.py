@@ -1,5 +1,6 @@
-"""The one exception of this package, and the name rules that everything shares."""
+"""The exceptions of this package, and the name rules that everything shares."""
 
+import contextlib
 import re
 
 #: Beyond ASCII: neither C1 controls, line separators and marks of direction nor halves of a surrogate pair.
@@ -10,6 +11,29 @@ DATASET = re.compile(r"^[A-Za-z0-9_.\-]{1,200}\Z")
 
 class BundleError(ValueError):
     """A bundle, or a call that would build one, breaks weights/FORMAT.md. The text names the place and the reason."""
+
+
+class UnsupportedModelError(ValueError):
+    """A model holds something that the importer cannot carry over exactly. The text names the layer or option and the reason."""
+
+    _made = None  #: those made while a model runs, which may catch them
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        if UnsupportedModelError._made is not None:
+            UnsupportedModelError._made.append(self)
+
+    @classmethod
+    @contextlib.contextmanager
+    def kept(cls):
+        """Raises at the end what was refused meanwhile, though the model's own try caught it: what it did instead is not what it does."""
+        held, cls._made = cls._made, []
+        try:
+            yield
+            if cls._made:
+                raise cls._made[0]
+        finally:
+            cls._made = held
 
 
 def check_name(what, name):

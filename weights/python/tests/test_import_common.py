@@ -9,7 +9,8 @@ import dpi_export
 from dpi_export import Builder, Bundle, Executor, Rows, UnsupportedModelError
 from dpi_export.importers import ctr_blocks
 from dpi_export.bundle.golden import compare_golden
-from dpi_export.importers.common import ImportContext, check_ids, random_bags, strip_padding
+from dpi_export.importers.common import ImportContext, check_ids
+from dpi_export.padding import random_bags, strip_padding
 
 GOLDEN = sorted((Path(__file__).resolve().parents[3] / "tests" / "e2e" / "golden").glob("*.h5"))
 

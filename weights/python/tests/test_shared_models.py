@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import shared_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, from_torch  # noqa: E402
-from dpi_export.importers.common import run_library  # noqa: E402
+from dpi_export.library_run import run_library  # noqa: E402
 
 
 def rows_of(n, seed):

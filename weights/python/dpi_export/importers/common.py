@@ -1,45 +1,16 @@
-"""What both importers share: the refusal, the record of what an import has consumed, the check against the library.
+"""What importers share: the record of what an import has consumed, the check against the library.
 
 Nothing here imports torch before an importer is called, so `dpi_export` itself needs only numpy and h5py.
 """
 
-import contextlib
-
 import numpy as np
 
-from ..errors import check_name
+from ..errors import UnsupportedModelError, check_name
 from .reparametrised import refuse_reparametrised
-
-
-class UnsupportedModelError(ValueError):
-    """A model holds something that the importer cannot carry over exactly. The text names the layer or option and the reason."""
-
-    _made = None  #: those made while a model runs, which may catch them
-
-    def __init__(self, *args):
-        super().__init__(*args)
-        if UnsupportedModelError._made is not None:
-            UnsupportedModelError._made.append(self)
-
-    @classmethod
-    @contextlib.contextmanager
-    def kept(cls):
-        """Raises at the end what was refused meanwhile, though the model's own try caught it: what it did instead is not what it does."""
-        held, cls._made = cls._made, []
-        try:
-            yield
-            if cls._made:
-                raise cls._made[0]
-        finally:
-            cls._made = held
 
 
 #: Buffers that never change a score: counters of training.
 IGNORED_STATE = ("num_batches_tracked",)
-
-#: Above this many parameters the check runs in float32: a float64 copy of the tables would not fit comfortably.
-MAX_DOUBLE_PARAMETERS = 1 << 27
-
 
 class ImportContext:
     """One import: the builder, the names of the model's layers, and which of its layers and tensors were used so far.
@@ -196,59 +167,6 @@ def is_library_class(module, package, *names):
     return type(module).__name__ in names and (type(module).__module__ + ".").startswith(package + ".")
 
 
-def to_numpy(value):
-    """Torch tensor, list or array -> array."""
-    if not hasattr(value, "detach"):
-        return np.asarray(value)
-    tensor = value.detach().cpu()
-    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()  # NumPy has no bfloat16
-
-
-def strip_padding(ids, pad_id=0, side="post"):
-    """Rows of a padded id matrix [B, T] as lists without the padding that stands on `side`."""
-    out = []
-    for row in ids:
-        real = np.flatnonzero(row != pad_id)
-        if not len(real):
-            out.append([])
-        else:
-            out.append(row[: real[-1] + 1].tolist() if side == "post" else row[real[0]:].tolist())
-    return out
-
-
-def pad_bags(bags, max_len, side="post"):
-    """Bags as rows of a padded id matrix, cut as the library cuts them: at the side away from padding's."""
-    out = np.zeros((len(bags), max_len), np.int64)
-    for row, bag in zip(out, bags):
-        kept = list(bag)[:max_len] if side == "post" else list(bag)[-max_len:]
-        if kept:
-            row[slice(len(kept)) if side == "post" else slice(max_len - len(kept), None)] = kept
-    return out
-
-
-def random_bags(rng, n, max_len, vocab_size, side="post"):
-    """A padded id matrix: row 0 is empty, row 1 full, the rest of random length."""
-    out = np.zeros((n, max_len), np.int64)
-    for i in range(n):
-        length = (0, max_len)[i] if i < 2 else rng.integers(0, max_len + 1)
-        ids = rng.integers(min(1, vocab_size - 1), vocab_size, length)
-        out[i, :length] = ids
-        if side == "pre":
-            out[i] = np.roll(out[i], max_len - length)
-    return out
-
-
-def check_carried(name, vocab_size, dtype):
-    """Refuses ids that a model is given as floats of a torch dtype that cannot tell the last of them apart: it reads other rows itself."""
-    import torch
-
-    whole = int(2 / torch.finfo(dtype).eps)
-    if vocab_size - 1 > whole:
-        raise UnsupportedModelError(f"feature '{name}': the model takes its ids as {dtype}, which holds whole numbers up to {whole}, and the "
-                                    f"vocabulary has {vocab_size}: beyond, the model itself reads the rows of other ids. Renumber the ids, or hash "
-                                    f"them, into {whole + 1}, or train a model that takes them as torch.int64 and export it with from_torch")
-
-
 def check_ids(ids, feature, vocab_size):
     """Ids as int64; raises when they are not whole numbers inside the vocabulary (the library would fail too)."""
     out = np.asarray(ids).astype(np.int64)
@@ -257,76 +175,6 @@ def check_ids(ids, feature, vocab_size):
     if out.size and not (0 <= out.min() and out.max() < vocab_size):
         raise ValueError(f"rows: feature '{feature}' holds ids outside 0..{vocab_size - 1}")
     return out
-
-
-@contextlib.contextmanager
-def evaluation_mode(model):
-    """eval() for every layer, and each layer's own mode back afterwards."""
-    modes = [(m, m.training) for m in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@contextlib.contextmanager
-def _cast_state(model, dtype):
-    """Float parameters and buffers are copies in `dtype`, each tensor has one, wherever a layer holds it: weights that are shared stay
-    shared. Lists and dicts of a layer count too, as nn.LSTM has its weights in one. torch's functional_call takes names: newer releases
-    refuse several copies of one tensor, older ones leave out the second name.
-    """
-    import torch
-
-    layers = list(model.modules())
-    copies = {id(t): t.detach().to(dtype) for m in layers for held in (m._parameters, m._buffers) for t in held.values()
-              if t is not None and t.is_floating_point()}
-    changed = []  # (container, key, what stands there)
-    for layer in layers:
-        for held in (vars(layer), *(c for c in vars(layer).values() if type(c) is list or isinstance(c, dict))):
-            entries = enumerate(held) if isinstance(held, list) else list(held.items())
-            changed += [(held, key, t) for key, t in entries if isinstance(t, torch.Tensor) and id(t) in copies]
-    try:
-        for held, key, t in changed:
-            held[key] = copies[id(t)]
-        yield
-    finally:
-        for held, key, t in changed:
-            held[key] = t
-
-
-@contextlib.contextmanager
-def _cast_inputs(model, dtype):
-    """Layers see their float inputs in `dtype`: FuxiCTR casts numeric columns to float32 on its own."""
-    def cast(_module, args):
-        return tuple(a.to(dtype) if hasattr(a, "is_floating_point") and a.is_floating_point() else a for a in args)
-
-    import torch.nn as nn
-
-    hooks = [m.register_forward_pre_hook(cast) for m in model.modules() if isinstance(m, nn.Linear)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def run_library(model, forward, dtype=None):
-    """`forward(model)` without gradients in evaluation mode, in float32 or the given dtype.
-
-    `forward` is called with a function that runs the model on its arguments. Works on a cast copy of the state and
-    leaves the model as it is.
-    """
-    import torch
-
-    dtype = dtype or torch.float32
-    same = all(p.dtype == dtype for p in model.parameters())
-    with torch.no_grad(), evaluation_mode(model):
-        if same:
-            return forward(model)
-        with _cast_state(model, dtype), _cast_inputs(model, dtype):
-            return forward(model)
 
 
 def compare(ctx, got, want, what, tolerance):

@@ -12,7 +12,7 @@ from ..encoding.marks import MISSING, OOV
 from ..encoding.rules import apply_rules
 from ..errors import BundleError
 from ..encoding.fitted_numbers import digits
-from .common import strip_padding
+from ..padding import strip_padding
 from .importer import Importer
 from ..bundle.raw_golden import Probes, encode_column, first_difference, settled, show
 from ..schema import get, is_slot
@@ -27,23 +27,6 @@ def check_names(imported: Importer, encoders, raw):
         for name in given:
             if name not in known:
                 imported.ctx.refuse(what, f"'{name}' is no feature of the model, which has {', '.join(sorted(known))}")
-
-
-def check_padding(ctx, name, encoder, pad_id):
-    """Refuses an encoder of a padded sequence that gives a value the id of padding: the model would not see it."""
-    if encoder is None or not encoder.steps:
-        return
-    entries = encoder.entries()
-    if entries is not None:
-        words = [e.decode(errors="replace") if isinstance(e, bytes) else e for e, i in entries.items() if i == pad_id]
-        hidden = [w for w in words if w not in encoder.padding]
-        if hidden:
-            ctx.refuse(f"encoder of sequence '{name}'", f"gives {hidden[0]!r} id {pad_id}, which is padding in this model; "
-                                                        "ids of a padded sequence start behind it")
-    elif encoder.steps[-1]["op"] != "to_id":
-        lo, hi = encoder.id_range()
-        if lo is not None and lo <= pad_id <= hi:
-            ctx.refuse(f"encoder of sequence '{name}'", f"gives ids {lo} to {hi}, but {pad_id} is padding in this model")
 
 
 def check_encoders(imported: Importer):

@@ -7,9 +7,10 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from ..bundle.builder import Builder
-from .common import (FeatureRules, ImportContext, UnsupportedModelError, check_global_hooks, check_ids,
-                     is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
-from .encoder_checks import check_padding
+from .common import FeatureRules, ImportContext, check_global_hooks, check_ids, is_library_class
+from ..errors import UnsupportedModelError
+from ..library_run import run_library, to_numpy
+from ..padding import check_padding, pad_bags, random_bags, strip_padding
 from .library_rows import id_rules
 from .torch_modules import in_turn, linear, sequential
 from .traced_libraries import FuxiTrace, export_or_trace

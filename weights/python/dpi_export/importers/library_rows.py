@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .common import to_numpy
+from ..library_run import to_numpy
 
 
 def id_rules(spec):

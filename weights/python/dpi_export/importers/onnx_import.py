@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from .common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .run import export
 from .torch_import import TorchImport
 

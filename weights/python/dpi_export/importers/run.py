@@ -8,10 +8,11 @@ from ..ops import jumps
 from ..ops.conditioning import row_tolerances, rounding_errors
 from ..encoding.sources import convert_encoders
 from ..bundle.engine_check import check_kind
-from ..errors import BundleError
+from ..errors import BundleError, UnsupportedModelError
 from ..bundle.golden import relative_error
 from .encoder_checks import check_encoders, check_names, check_scalers, golden_rows, held_to, spelled_out
-from .common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
+from .common import compare
+from ..library_run import MAX_DOUBLE_PARAMETERS
 from .importer import Importer, ImporterKind
 from ..bundle.raw_golden import HELD_TO, as_lists
 from ..bundle.rows import Rows

@@ -9,7 +9,9 @@ import warnings
 import numpy as np
 
 from ..bundle.builder import Builder
-from .common import FeatureRules, UnsupportedModelError, run_library, to_numpy
+from .common import FeatureRules
+from ..errors import UnsupportedModelError
+from ..library_run import run_library, to_numpy
 from .run import export
 
 #: Batches that a model is run on besides those that it is traced with.

@@ -9,7 +9,7 @@ import contextlib
 
 import numpy as np
 
-from .common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .torch_import import from_torch
 
 _DENSE = "dense"

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .common import UnsupportedModelError, to_numpy
+from ..errors import UnsupportedModelError
+from ..library_run import to_numpy
 from .library_rows import id_rules, matrix_of
 from .run import export
 from .torch_import import TorchImport

@@ -7,7 +7,7 @@ import stat
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 
 #: Protocol buffers end here; larger models keep their weights in files of their own.
 MAX_FILE_BYTES = 1 << 31

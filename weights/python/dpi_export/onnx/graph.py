@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .file import BFLOAT16, element_type, read_tensor
 
 #: Opsets whose operators are known here. What an operator means changes between opsets, so a newer one is not guessed at.

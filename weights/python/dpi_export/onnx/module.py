@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .file import BFLOAT16, TYPES
 from .graph import Graph
 from .sequence import Sequence

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from ..importers.common import to_numpy
+from ..library_run import to_numpy
 from .file import external_path
 
 

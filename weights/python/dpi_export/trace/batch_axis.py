@@ -7,7 +7,7 @@ on an input; constants have None. Every operator has one rule in RULES; the lowe
 import math
 from collections import namedtuple
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .pair import plain
 
 Layout = namedtuple("Layout", "axis pre post")

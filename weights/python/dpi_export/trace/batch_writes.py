@@ -1,6 +1,6 @@
 """The layout of x[mask] = y: which dims of what is written hold the rows."""
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .batch_axis import argument, refuse
 from .cures import replacement
 

@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 
-from ..errors import NAME
-from ..importers.common import UnsupportedModelError
+from ..errors import NAME, UnsupportedModelError
 from ..bundle.tables import decode, encode
 from .normalise import reachable
 

@@ -7,7 +7,8 @@ import contextlib
 import os
 import sys
 
-from ..importers.common import UnsupportedModelError, evaluation_mode
+from ..errors import UnsupportedModelError
+from ..library_run import evaluation_mode
 from .composites import written_out
 from .ir import Node, Trace
 from .kept_rows import counted, instead, remember

@@ -6,7 +6,8 @@ import contextlib
 import os
 import re
 
-from ..importers.common import UnsupportedModelError, evaluation_mode
+from ..errors import UnsupportedModelError
+from ..library_run import evaluation_mode
 from .composites import written_out
 from .recurrent import leaves
 

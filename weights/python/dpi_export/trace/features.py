@@ -10,8 +10,9 @@ import inspect
 import numpy as np
 
 from ..bundle.builder import Builder
-from ..importers.common import UnsupportedModelError, check_carried, pad_bags, random_bags, strip_padding, to_numpy
-from ..importers.encoder_checks import check_padding
+from ..errors import UnsupportedModelError
+from ..library_run import check_carried, to_numpy
+from ..padding import check_padding, pad_bags, random_bags, strip_padding
 
 #: What a feature may say here; every other key goes to the Builder's feature call.
 _OWN = ("kind", "input", "columns", "table", "vocab_size", "max_len", "dim", "of", "pad_id", "pad_side")

@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 
 _FEW = 64  #: comparisons that a formula may be written out with
 

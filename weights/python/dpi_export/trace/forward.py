@@ -5,7 +5,7 @@ import inspect
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 
 
 class Forward:

@@ -6,7 +6,7 @@ layouts of batch_axis show that f mixes none of them, and check() shows that onl
 
 import contextlib
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .batch_axis import ROWS, Layout
 from .pair import plain
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .emit import digest
 from .values import Floats, Refs, expand
 

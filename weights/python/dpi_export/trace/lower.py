@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from ..errors import BundleError
-from ..importers.common import UnsupportedModelError
+from ..errors import BundleError, UnsupportedModelError
 from ..ops.shapes import OPS
 from . import lookups
 from .cures import replacement

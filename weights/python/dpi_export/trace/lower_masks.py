@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from ..ops.shapes import BINARY, OPS
 from . import jumps, lower_math
 from .batch_axis import argument

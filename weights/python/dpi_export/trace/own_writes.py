@@ -7,7 +7,7 @@ does every Node that shares memory with it. Those others have no operator that g
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 
 
 class OwnWrites:

@@ -5,7 +5,8 @@ Both batch sizes are primes, so a size that is k times one in one trace and k ti
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError, to_numpy
+from ..errors import UnsupportedModelError
+from ..library_run import to_numpy
 from .ir import Node
 
 #: Operators whose arguments are sizes: a multiple of the number of rows may stand there. Everywhere else it would be arithmetic on it.

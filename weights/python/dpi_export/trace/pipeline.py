@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .build import heads_of
 from .capture import capture
 from .exported import Exported, wanted

@@ -1,6 +1,6 @@
 """The layout of every value of a trace: each operator's rule in turn, of batch_axis.py and of the files beside it that have rules of their own."""
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from . import batch_axis, batch_writes, kept_rows, row_picks
 from .batch_axis import ROWS, refuse
 from .cures import RANDOM, replacement

@@ -5,7 +5,7 @@ Python's own arithmetic and branches are not recorded, so nothing that depends o
 
 import contextlib
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 
 #: Operators that hand a tensor's content to Python; every operator that gives a Python number does too, but for those of _FORM.
 _READS = ("_local_scalar_dense", "is_nonzero", "equal", "allclose", "item")

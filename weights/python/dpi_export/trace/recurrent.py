@@ -10,7 +10,7 @@ import inspect
 import itertools
 import sys
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 
 _SCHEMA = ("recurrent(Tensor x, Tensor mask, Tensor? att, Tensor w_input, Tensor w_hidden, Tensor? b_input, Tensor? b_hidden, "
            "str kind) -> (Tensor, Tensor)")

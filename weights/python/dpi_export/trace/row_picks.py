@@ -4,7 +4,7 @@ torch.arange over the rows stands where x has its rows, so row b meets row b, an
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from . import batch_axis
 from .batch_axis import ROWS
 from .lower_ints import bounds

@@ -5,7 +5,8 @@ A trace shows one call. While it runs, tensors are wrappers that are dead afterw
 
 import contextlib
 
-from ..importers.common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, evaluation_mode
+from ..errors import UnsupportedModelError
+from ..library_run import MAX_DOUBLE_PARAMETERS, evaluation_mode
 
 _FAILURES = (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError)
 

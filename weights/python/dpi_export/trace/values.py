@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ..importers.common import UnsupportedModelError
+from ..errors import UnsupportedModelError
 from .emit import digest
 
 _MOST_BYTES = 256 << 20  #: of a function that is kept as a table
