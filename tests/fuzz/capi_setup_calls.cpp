@@ -3,6 +3,8 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "fuzz/capi_state.hpp"
 #include "support/source_dir.hpp"
@@ -10,38 +12,51 @@
 namespace dpi::fuzz {
 namespace {
 
-constexpr const char* kKeys[] = {"device",
-                                 "device_index",
-                                 "precision",
-                                 "threads",
-                                 "determinism",
-                                 "nonfinite",
-                                 "max_rows",
-                                 "max_nnz",
-                                 "max_contexts",
-                                 "verify",
-                                 "isa",
-                                 "memory_limit",
-                                 "in_flight",
-                                 "small_batch",
-                                 "tuning",
-                                 "debug.fold",
-                                 "debug.fuse",
-                                 "debug.skip",
-                                 "debug.schedule",
-                                 "debug.order",
-                                 "debug.graphs",
-                                 "debug.lookup",
-                                 "debug.timestamps",
-                                 "require_signature",
-                                 "backend_dir",
-                                 "none.such",
-                                 ""};
-constexpr const char* kValues[] = {
-    "cpu",    "ref",        "auto", "0",   "1",      "2",    "8",      "64",      "strict",
-    "return", "golden",     "on",   "off", "scalar", "avx2", "avx512", "depth",   "single",
-    "lookup", "merge,tail", "1000", "-1",  "fp32",   "fp16", "",       "default", "99999999999999999999",
-    "1e3",    "\xff\x01"};
+struct KnownOption {
+  const char* key;
+  std::string_view values;  // as options.def names them: "a | b", "1 ... 8", "bytes"
+};
+constexpr KnownOption kOptions[] = {
+#define DPI_OPTION(key, values, ...) {key, values},
+#define DPI_TABLE_OPTION(key, values, ...) {key, values},
+#include "runtime/options/options.def"
+#undef DPI_OPTION
+#undef DPI_TABLE_OPTION
+    {"none.such", ""}, {"", ""}};
+/// Values that are no word of options.def.
+constexpr const char* kOtherValues[] = {"0",
+                                        "1",
+                                        "2",
+                                        "8",
+                                        "64",
+                                        "1000",
+                                        "-1",
+                                        "1e3",
+                                        "",
+                                        "/",
+                                        "lookup",
+                                        "merge,tail",
+                                        "99999999999999999999",
+                                        "\xff\x01"};
+
+constexpr const char* kTable = "tags";  // of most of the bundles below
+
+/// A word of "a | b", a bound of "1 ... 8": as large a one as a load of milliseconds allows.
+std::string own_value(Input* in, std::string_view values) {
+  constexpr size_t kMostDigits = 3;
+  std::vector<std::string> words;
+  for (size_t at = 0; at <= values.size();) {
+    const size_t bar = std::min(values.find(" | ", at), values.size());
+    words.emplace_back(values.substr(at, bar - at));
+    at = bar + 3;
+  }
+  if (const size_t to = values.find(" ..."); to != std::string_view::npos) {
+    words = {std::string(values.substr(0, to))};
+    const std::string_view upper = values.substr(std::min(to + 5, values.size()));
+    if (!upper.empty() && upper.size() <= kMostDigits) words.emplace_back(upper);
+  }
+  return words[in->below(words.size())];
+}
 
 void on_log(void* user, int32_t level, const char* component, const char* message) {
   auto* n = static_cast<uint64_t*>(user);
@@ -154,10 +169,12 @@ void call_options(State& s) {
                                            s.in->below(3) == 0 ? &kStop : &kGo, error.get()));
       break;
     default: {
-      const char* key = s.in->of(kKeys);
-      const char* value = s.in->of(kValues);
-      error.check(dpi_options_set(options, s.in->one_in(32) ? nullptr : key,
-                                  s.in->one_in(32) ? nullptr : value, error.get()));
+      const KnownOption& option = s.in->of(kOptions);
+      std::string key = option.key;
+      if (const size_t at = key.find("NAME"); at != std::string::npos) key.replace(at, 4, kTable);
+      const std::string value = s.in->below(2) == 0 ? own_value(s.in, option.values) : s.in->of(kOtherValues);
+      error.check(dpi_options_set(options, s.in->one_in(32) ? nullptr : key.c_str(),
+                                  s.in->one_in(32) ? nullptr : value.c_str(), error.get()));
     }
   }
 }

@@ -5,14 +5,16 @@ array), and inputs of the other targets.
 """
 
 import pathlib
+import re
 import sys
 
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "weights/python"))
+sys.path[:0] = [str(ROOT / "weights/python"), str(ROOT / "packaging/doc/generator")]
 
+import options  # noqa: E402
 from dpi_export import Builder, Encoder, Rows  # noqa: E402
 from dpi_export import encoders as e  # noqa: E402
 from dpi_export.ops.shapes import BINARY, UNARY  # noqa: E402
@@ -201,18 +203,19 @@ DELTA_SEED = 31
 #: The first byte of a CSV input: 1 = small limits, 2 = raw values.
 CSV = {"ids": "\0" + HEADER + "\n1,1|2,0.5,1,2,3,0,1,2\n,,,,,,,,\n", "label": "\0" + HEADER + ",label\r\n1,2:0.5|3,1e3,1,2,3,-1,1,2,1\r\n",
        "raw": "\2" + HEADER + '\n" bonn ",30|-20:2,12,1,2,3,0,1,2\n"k""x",,?,,,,,0,0\n', "small": '\1a,"b",\nc,"d\n""e",f'}
-OPTIONS = {"device": ["ref", "cpu", "auto", "cuda", "none"], "device_index": ["0", "1"], "precision": ["fp32", "tf32", "fp16", "bf16"],
-           "determinism": ["default", "strict"], "nonfinite": ["refuse", "return"], "max_rows": ["1", "8", "1048576"],
-           "max_nnz": ["1", "268435456"], "max_contexts": ["1", "1024"], "verify": ["off", "golden"], "memory_limit": ["0", "1000"],
-           "isa": ["auto", "scalar", "avx2", "avx512"], "in_flight": ["1", "8"], "small_batch": ["on", "off"], "tuning": ["off", "default", "/"],
-           "require_signature": ["00" * 32, "00,11"], "backend_dir": ["/", "x"], "threads": ["1", "256"], "debug.fold": ["on", "off"],
-           "debug.fuse": ["on", "off"], "debug.skip": ["none", "lookup,elementwise,merge,tail"], "debug.graphs": ["on", "off"],
-           "debug.schedule": ["breadth", "depth", "single"], "debug.order": ["cost", "ops", "light"], "debug.lookup": ["auto", "output_first"], "debug.timestamps": ["on", "off"]}
+#: Values of options that options.def describes by what they are, and does not name.
+DESCRIBED = {"absolute folder": ["/", "x"], "bytes": ["0", "1000"], "Ed25519 keys in hex": ["00" * 32, "00,11"], "default | off | path": ["off", "default", "/"],
+             "none | pass,pass": ["none", "lookup,elementwise,merge,tail"], "cpu | cuda[:N] | auto | ref | name": ["ref", "cpu", "auto", "cuda", "cuda:1", "none"]}
 ROW = '{"city":"bonn","age":12,"half":1,"brain":"2","byte":0}'
 HTTP = {"rows": '{"rows":[%s,{"city":null,"brain":1,"byte":2}]}' % ROW,
         "shared": '{"shared":{"tags":[30,"-20"],"vec":[1,-2.5,3e1]},"rows":[%s]}' % ROW,
         "after": '{"rows":[%s],"shared":null}' % ROW, "empty": '{"rows":[]}', "escaped": '{"rows":[{"c\\u0069ty":"k\\u00f6ln","brain":0,"byte":"\\ud83d\\ude00"}]}',
         "nested": '{"rows":[{"city":[[{}]]}]}', "twice": '{"rows":[{"age":1,"age":2}]}', "list": "[1,2]"}
+
+
+def option_values(values):
+    """Words and bounds of what options.def says: "a | b" gives both, "1 ... 8" both, "8 ..." the one."""
+    return DESCRIBED.get(values) or [word for word in re.split(r" \| | \.\.\. ?", values) if word]
 
 
 def write_deltas(folder):
@@ -248,7 +251,7 @@ def main():
     write_texts(folder / "csv", CSV)
     write_texts(folder / "http", HTTP)
     write_texts(folder / "tuning", {"table": TABLE})
-    write_texts(folder / "options", {key: "".join(f"{key}={v}\n" for v in values) for key, values in OPTIONS.items()})
+    write_texts(folder / "options", {o.key: "".join(f"{o.key.replace('NAME', 'tags')}={v}\n" for v in option_values(o.values)) for o in options.read()})
     for target in ("rows", "capi"):  # any bytes are a sequence of values or calls
         write_texts(folder / target, {"zeros": "\0" * 64})
     print(f"{len(files)} seeds, {sum(f.stat().st_size for f in files)} bytes, largest {max(f.stat().st_size for f in files)}")
