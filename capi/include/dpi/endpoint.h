@@ -11,9 +11,10 @@
  * waits for no load, switch or rollback. Loads of one endpoint run one after the other, a rollback beside
  * them. After fork() a child gets DPI_E_FORKED (0 where there is no status): create endpoints in the child,
  * where every name is free again. dpi_endpoint_free releases nothing there.
- * Messages of component "endpoint": info: a version serves; warn: a load failed, a rollback, a kept version
- * that went before its time, a followed folder that cannot be read, a delta of it that nothing leads to, a
- * file of it that is not loaded although nothing is wrong with it. They come in the order of what happened.
+ * Messages of component "endpoint", in the order of what happened:
+ *   info   a version serves
+ *   warn   a load failed; a rollback; a kept version was freed early; a followed folder cannot be read; a
+ *          delta in the folder has no base there; a sound file in the folder is not loaded, and why
  */
 #ifndef DPI_ENDPOINT_H
 #define DPI_ENDPOINT_H
@@ -26,15 +27,15 @@ extern "C" {
 /* ---- endpoints ----------------------------------------------------------------------------------------- */
 typedef struct dpi_endpoint dpi_endpoint;
 
-/* name: 1 to 128 bytes. An environment (of `options`) has one endpoint of a name; a second one is
- * DPI_E_INVALID_ARGUMENT. options may be NULL and may be freed. They are those of every model that the
+/* name: 1 to 128 bytes. Names are unique within the environment of `options`; a second endpoint of a
+ * name is DPI_E_INVALID_ARGUMENT. options may be NULL and may be freed. They hold for every model that the
  * endpoint loads, but memory_limit bounds all its versions together, and progress and cancel flag of
  * dpi_options_set_progress are not used. One thread (dpi-endpoint, all signals but those of faults blocked)
  * frees kept versions and follows a folder. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_create(const char* name, const dpi_options* options,
                                                      dpi_endpoint** out, dpi_error* error) DPI_NOEXCEPT;
-/* Stops a load (its caller gets DPI_E_CANCELLED), joins the thread, waits for running predicts. No other call
- * may begin or run then, except running predicts and loads. Models of dpi_endpoint_acquire stay. */
+/* Stops a load (its caller gets DPI_E_CANCELLED), joins the thread, waits for running predicts. Only
+ * predicts and loads that already run may overlap it. Models of dpi_endpoint_acquire stay. */
 DPI_API void dpi_endpoint_free(dpi_endpoint* endpoint) DPI_NOEXCEPT;
 /* Keys (an unknown one is DPI_E_NOT_FOUND, a bad value DPI_E_INVALID_ARGUMENT), from the next load or look
  * on:
@@ -42,7 +43,7 @@ DPI_API void dpi_endpoint_free(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  *   golden                   on | off         on     recompute golden rows, if any, before a version serves
  *   warm_up_rows             0 ... 1048576    64     dpi_model_warm_up before a version serves; 0 = none
  *   follow_ms                1 ... 3600000    1000   pause between two looks into a followed folder
- *   back_off_ms              1 ... 86400000   60000  the longest pause after errors, which double it
+ *   back_off_ms              1 ... 86400000   60000  the longest pause; each error doubles follow_ms
  *   update.bytes_per_second  0 ... 2^40       0      bytes that a load may read and copy; 0 = no limit
  *   update.spare_rows        0 ... 100        1      percent of free rows behind a table in memory
  * keep_seconds: a kept version goes earlier, with a message, if a new one does not fit beside it. back_off_ms
@@ -53,14 +54,14 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const 
 
 /* Loads a bundle or a delta beside the version that serves, and switches to it once it has passed: digests,
  * signature (option require_signature), what callers rely on, memory, golden rows, warm-up. Returns when the
- * new version serves and the one dropped for it is freed. A failed load leaves everything as it was; error
+ * new version serves and the version kept before is freed. A failed load leaves everything as it was; error
  * and dpi_endpoint_status_json have the reason.
- * number: the version's, 1 ... 9223372036854775807; 0 = one more than any that served. A larger one, or that
- * of a version that serves or is kept, is DPI_E_INVALID_ARGUMENT.
+ * number: the version's, 1 ... 9223372036854775807; 0 = one more than any that served. A number above that
+ * maximum, or of a version that serves or is kept, is DPI_E_INVALID_ARGUMENT.
  * What callers rely on (else DPI_E_UNSUPPORTED, by name): the same features in number, order, name, kind,
  * part (shared or not) and dim, ids or keys as before; weights and raw values taken as before; no id or
  * missing value refused that was taken, so vocabularies may grow, and shrink where a rule covers ids outside;
- * the same heads in number, order and name. The first version sets it, each one may widen it.
+ * the same heads in number, order and name. The first version sets it. A version that accepts more widens it.
  * A log callback that hears of an endpoint, or of a load of it, may not load, follow or subscribe with it:
  * DPI_E_INVALID_ARGUMENT. Where both versions do not fit into memory_limit, or into free memory, the load is
  * DPI_E_OUT_OF_MEMORY with the numbers.
@@ -68,17 +69,18 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const 
  * The first bytes of `path` say whether it is a bundle or a delta (weights/DELTA.md). A delta gives the
  * version that the whole new bundle would give. It starts from the version that serves; from another one it
  * is DPI_E_BAD_MODEL, which names both. One already applied (the last 4096 are known) is DPI_OK and changes
- * nothing, nor the number. A delta is read and checked whole before anything changes. Tables that it does not
- * name are those of the version before, neither read nor copied while store.share is on. With
- * require_signature the delta and the version that it gives must both be signed, and everything is read and
- * hashed. Only changed rows of a table in memory are read, unless a mask asks which of its rows are zero.
- * They lie in spare rows until no version reads the old ones, and are then copied over them.
+ * nothing, nor the number. A delta is read and checked whole before anything changes. Tables that it does
+ * not name are those of the version before: neither read nor copied, while store.share is on and
+ * require_signature is off. With require_signature the delta and the resulting version must both be signed,
+ * and everything is read and hashed. Of other tables in memory, each MiB in which a row changes is read and
+ * hashed; only changed rows are copied from the file. A table whose zero rows a mask asks for is read whole.
+ * Changed rows lie in spare rows until no version reads the old ones, and are then copied over them.
  * A table is made anew in memory if more rows change than are free, if padding's row changes, if rows move as
  * keys come and go, or if weights change that are folded into its rows.
- * Applied deltas stay open as a chain, with 8 to 16 bytes for each row that they name. After 64, or more
- * bytes than a quarter of the bundle (at least 64 MiB), the chain is copied to one unnamed file beside the
- * last delta. If that fails the chain goes on, with a message, up to 256 deltas and open files; the next
- * delta is DPI_E_IO, and the copy is tried again. */
+ * Applied deltas stay open as a chain, with 8 to 16 bytes for each row that they name. After 64 deltas, or
+ * once they have more bytes than a quarter of the bundle and 64 MiB, the chain is copied to one unnamed file
+ * beside the last delta. If that fails the chain goes on, with a message, up to 256 deltas and open files;
+ * the next delta is DPI_E_IO, and the copy is tried again. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_load(dpi_endpoint* endpoint, const char* path, uint64_t number,
                                                    dpi_error* error) DPI_NOEXCEPT;
 /* The version before the current one serves again at once. The current one is freed when its calls have
@@ -99,8 +101,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_predict_flat(
 /* The current version as a model, for what belongs to one: schema, encoders, contexts, rows, tables,
  * counters. dpi_model_free gives it back. It and everything made of it work until then, whatever the endpoint
  * loads. Its memory stays too, and memory_limit does not count it once the endpoint has dropped the version.
- * dpi_model_info has its number. Ids that its dpi_rows encoded are valid for this version only. It counts on
- * a line that callers share: to predict on the current version, use dpi_endpoint_predict. DPI_E_NOT_FOUND
+ * dpi_model_info has its number. Ids that its dpi_rows encoded are valid for this version only. Its calls
+ * contend on one counter: to predict on the current version, use dpi_endpoint_predict. DPI_E_NOT_FOUND
  * before the first load. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_acquire(dpi_endpoint* endpoint, dpi_model** out,
                                                       dpi_error* error) DPI_NOEXCEPT;
@@ -112,15 +114,15 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_wait(dpi_endpoint* endpoint, uint6
                                                    uint64_t deadline_ns, dpi_error* error) DPI_NOEXCEPT;
 
 /* From now on the endpoint's thread looks into `folder` and loads the file v<number>.h5 (v0007.h5) or
- * v<number>.delta of the highest number above all that served. It reaches a delta by the fewest deltas of the
- * folder from the version that serves, else from a bundle of the folder; versions on the way do not serve.
- * Numbers order files; hashes in their heads say which starts from which. The status lists a delta that
- * nothing leads to, with both hashes, and each look tries it again. A process that starts anew reaches the
- * same version from the same files, bit for bit: no other state is kept.
- * Files must come whole, by rename. A file that is refused, as by dpi_endpoint_load, is listed in the status,
- * and the next lower number gets its turn. It is tried again when it is replaced, after a pause if the file
- * is not at fault, and after a rollback if it was DPI_E_UNSUPPORTED. A missing folder is looked for again.
- * Other names in the folder are ignored. Another call follows another folder. */
+ * v<number>.delta of the highest number above all that served. It reaches a delta by the shortest chain from
+ * the version that serves, else from a bundle of the folder; versions on the way do not serve. Numbers order
+ * files; hashes in their heads say which starts from which. The status lists a delta that nothing leads to,
+ * with both hashes, and each look tries it again. A process that starts anew reaches the same version from
+ * the same files, bit for bit: no other state is kept.
+ * Files must come whole, by rename. A file that is refused, as by dpi_endpoint_load, is listed in the
+ * status, and the next lower number gets its turn. It is tried again when it is replaced; after a pause if
+ * the error was not the file's (memory, I/O); and after a rollback if it was DPI_E_UNSUPPORTED. A missing
+ * folder is looked for again. Other names in the folder are ignored. Another call follows another folder. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_follow(dpi_endpoint* endpoint, const char* folder,
                                                      dpi_error* error) DPI_NOEXCEPT;
 /* No look begins after this; a running load finishes. This and dpi_endpoint_follow end a subscription. */
@@ -139,20 +141,20 @@ DPI_API void dpi_endpoint_unfollow(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  * The plugin libdpi_kafka.so (package libdpi1-kafka) is opened then; DPI_E_NOT_FOUND says what is missing. A
  * wrong setting is an error of this call. A broker that does not answer is not: it is tried again, and
  * "client" of the status reports it.
- * A message is validated whole first. A delta that starts from the version that the folder ends with (its
- * newest whole bundle and the deltas behind it) is written there; its offset is committed when the endpoint
- * serves it. Others:
+ * A message is validated whole first. The folder's end is the version of its newest whole bundle and the
+ * deltas behind it. A delta that starts from the folder's end is written there; its offset is committed when
+ * the endpoint serves it. Others:
  *   no delta, or damaged      skipped, counted as "skipped", reported
  *   there already             skipped, counted as "duplicates"
- *   starts from elsewhere     held: the stream is read from its oldest message on for one that fits; those
- *                             before it are old ("passed_over"). If there is none, "state" is "gap", nothing
- *                             is committed, and the search begins again when the folder gets another whole
- *                             bundle. A delta above max_bytes, or of a newer format, is held too
+ *   starts from elsewhere     held: the stream is read from its oldest message on for one that fits; messages
+ *                             before it are passed over ("passed_over"). If there is none, "state" is "gap",
+ *                             nothing is committed, and the search begins again when the folder gets another
+ *                             whole bundle. A delta above max_bytes, or of a newer format, is held too
  *   refused by the endpoint   "state" is "refused" until the endpoint takes the delta, or serves a whole
  *                             bundle of a higher number
- * The folder needs a whole bundle to begin with; a new one needs a number above the deltas'. Deltas below a
- * whole bundle are removed once it, or a delta behind it, serves. After dpi_endpoint_rollback the stream
- * stands still until a whole bundle of a higher number serves.
+ * The folder needs a whole bundle to begin with. A later whole bundle needs a number above the deltas'.
+ * Deltas below a whole bundle are removed once it, or a delta behind it, serves. After dpi_endpoint_rollback
+ * the stream stands still until a whole bundle of a higher number serves.
  * A delta may come in several messages: header dpi-part "1/3", "2/3", "3/3", one after the other. Another
  * call ends the previous subscription. In a log callback this is DPI_E_INVALID_ARGUMENT (dpi_endpoint_load),
  * and dpi_endpoint_unsubscribe and dpi_endpoint_unfollow do nothing. */
