@@ -153,7 +153,9 @@ TEST_CASE("a list that cannot be used is refused by name, and so is one for whic
   write_list(folder.file("list"), path, {1, 2, 3});
   CHECK(with_list(folder.file("list")).ok());
   CHECK(refusal({{"store.hot_keys", folder.file("list")}}).message() ==
-        path + ": option 'store.hot_keys' fills a host tier, and there is none: set 'store.host_bytes'");
+        path +
+            ": option 'store.hot_keys' fills a host tier or copies of other devices' rows, and there are "
+            "none: set 'store.host_bytes' or 'store.peer_copy_bytes'");
   CHECK(with_list(folder.file("none")).code() == Code::kNotFound);
   CHECK(with_list(folder.file("none")).message().find("none'") != std::string::npos);
   write_list(folder.file("empty"), path, {});

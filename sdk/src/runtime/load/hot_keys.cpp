@@ -17,9 +17,10 @@ Result<std::unique_ptr<HotKeyFile>> open_hot_keys(const Bundle& bundle, const Mo
   if (options.tiers.hot_keys.empty())
     return used ? HotKeyFile::of_bundle(bundle) : std::unique_ptr<HotKeyFile>();
   if (!used)
-    return invalid_argument(bundle.name() +
-                            ": option 'store.hot_keys' fills a host tier, and there is none: set "
-                            "'store.host_bytes'");
+    return invalid_argument(
+        bundle.name() +
+        ": option 'store.hot_keys' fills a host tier or copies of other devices' rows, and "
+        "there are none: set 'store.host_bytes' or 'store.peer_copy_bytes'");
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<HotKeyFile> list,
                        HotKeyFile::open(options.tiers.hot_keys, bundle.name()));
   DPI_RETURN_IF_ERROR(list->check_against(bundle));

@@ -39,6 +39,11 @@ Status check_names(const Manifest& manifest, const ModelOptions& options) {
       return invalid_argument(
           "option 'table." + t.name +
           ".update' is 'stale', but the table is not external: its rows are the bundle's");
+    const auto tier = std::find(options.table_tiers.begin(), options.table_tiers.end(),
+                                std::pair<std::string, TableTier>(t.name, TableTier::kResident));
+    if (t.external && tier != options.table_tiers.end())
+      return invalid_argument("option 'table." + t.name +
+                              ".tier' is 'resident', but the table is external: its rows are in a store");
     if (t.external && t.key_set >= 0 && o != nullptr && o->fill != 0.0f)
       return invalid_argument("option 'table." + t.name +
                               ".default' is set, but the bundle says what absent " +
