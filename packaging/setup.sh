@@ -19,8 +19,8 @@ set -euo pipefail
 BUILD=(g++ cmake ninja-build pkg-config libxxhash-dev libsodium-dev nlohmann-json3-dev libcli11-dev)
 TEST=(git make xz-utils graphviz abigail-tools python3 python3-venv python3-numpy libhdf5-dev hdf5-tools python3-h5py python3-xxhash python3-cryptography python3-pytest python3-sklearn python3-prometheus-client prometheus
       doctest-dev libbenchmark-dev libdnnl-dev clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 ccache)
-STORES=(librocksdb-dev libhiredis-dev librdkafka-dev)
-TEST+=("${STORES[@]}" redis-server kcat)
+STORES=(librocksdb-dev libhiredis-dev libssl-dev librdkafka-dev)
+TEST+=("${STORES[@]}" redis-server openssl kcat)
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-onnx python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest python3-pytest-xdist)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java python3-dev python3-venv python3-pip python3-numpy python3-pandas)

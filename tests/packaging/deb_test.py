@@ -39,7 +39,7 @@ EXPECTED = {
     "libdpi1-cuda13": ([f"{LIB}/dpi/backends-1/libdpi_cuda.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34)"),
     "libdpi1-rocksdb": ([f"{LIB}/dpi/backends-1/libdpi_rocksdb.so"],
                         f"libdpi1 (= {FULL}), libc6 (>= 2.33), libgcc-s1 (>= 3.0), librocksdb7.8 (>= 7.8.3), libstdc++6 (>= 11), libxxhash0 (>= 0.7.0)"),
-    "libdpi1-redis": ([f"{LIB}/dpi/backends-1/libdpi_redis.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34), libhiredis0.14 (>= 0.14.0)"),
+    "libdpi1-redis": ([f"{LIB}/dpi/backends-1/libdpi_redis.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34), libhiredis0.14 (>= 0.14.0), libssl3 (>= 3.0.0)"),
     "libdpi1-kafka": ([f"{LIB}/dpi/backends-1/libdpi_kafka.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34), librdkafka1 (>= 1.6.0)"),
     "dpi-tools": (["usr/bin/dpi", "usr/share/man/man1/dpi.1.gz", *(f"usr/share/man/man1/dpi-{c}.1.gz" for c in COMMANDS), *NOTICES],
                   "libc6 (>= 2.34)"),

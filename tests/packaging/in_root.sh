@@ -157,7 +157,7 @@ check "the container's recipe, line by line" container
 check "planted: a recipe without its model is noticed" container_fails
 check "tools of the five languages" tools || exit 1
 # What the packages bring from Debian stays in the root from here on: only their own files are in question.
-depended() { install python3-h5py python3-xxhash python3-cryptography pkg-config librocksdb7.8 libhiredis0.14 librdkafka1 && names >"$work/before"; }
+depended() { install python3-h5py python3-xxhash python3-cryptography pkg-config librocksdb7.8 libhiredis0.14 libssl3 librdkafka1 && names >"$work/before"; }
 check "Debian's packages" depended || exit 1
 check "the packages install, with all that they depend on" install_all older || exit 1
 use_all older

@@ -18,7 +18,7 @@ import subprocess
 from common import files, read
 
 LIBRARIES = {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"}
-STORES = {"libdpi_rocksdb.so": {"librocksdb.so.7.8", "libxxhash.so.0", "libstdc++.so.6", "libgcc_s.so.1"}, "libdpi_redis.so": {"libhiredis.so.0.14"},
+STORES = {"libdpi_rocksdb.so": {"librocksdb.so.7.8", "libxxhash.so.0", "libstdc++.so.6", "libgcc_s.so.1"}, "libdpi_redis.so": {"libhiredis.so.0.14", "libssl.so.3", "libcrypto.so.3"},
           "libdpi_kafka.so": {"librdkafka.so.1"}}
 # So small that no copy is left to be checked (judge_commands sees the flag); the first over a library in C++ of the system, whose runtime it shares.
 UNCHECKED_COPIES = ("libdpi_rocksdb.so", "libdpi_kafka.so")

@@ -14,6 +14,7 @@ THIRD_PARTY = {
     "hdf5": (),  # bundles are read by sdk/src/bundle/hdf5; the library is what tests compare it with
     "H5": (),
     "hiredis/": ("sdk/src/store/redis/",),  # what needs it is a plugin, so that the library does not
+    "openssl/": ("sdk/src/store/redis/",),  # as hiredis
     "librdkafka/": ("sdk/src/runtime/stream/kafka/",),  # as hiredis
     "dnnl": ("sdk/src/backend/", "kernels/cpu/"),
     "oneapi/": ("sdk/src/backend/", "kernels/cpu/"),

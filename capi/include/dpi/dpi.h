@@ -133,9 +133,8 @@ enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3,
  *   tables     info: tables that store.peer_devices spreads; warn: they lie elsewhere, or equal ones differ
  *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, of how many
  *   store      warn, from threads that read rows: a store is down, or up again; at most one a second
- * A predict logs nothing. The model's next dpi_model_warm_up, dpi_model_info_json, dpi_model_counters_json
- * or dpi_model_free reports what it met (graphs, contexts), on that call's thread. */
-/* message: one line, escaped as in dpi_error. */
+ * A predict logs nothing. The model's next warm-up, info or counters JSON, or dpi_model_free reports what it
+ * met (graphs, contexts), on that call's thread. Each message is one line, escaped as in dpi_error. */
 typedef void (*dpi_log_fn)(void* user, int32_t level, const char* component, const char* message);
 /* callback: NULL = none. Threads that load or manage models, and those that read rows, call it, several at
  * once, without a lock of the library held. It may call the library, but on a message of component store not
@@ -212,6 +211,10 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.redis_address    host:port,host:port       none      Redis with rows of external tables
  *   store.redis_user       text                      none      user of the Redis server (ACL)
  *   store.redis_password   text                      none      password of the Redis server
+ *   store.redis_tls        on | off                  off       TLS; the server's certificate is checked
+ *   store.redis_tls_ca     path                      none      CAs as PEM; none: the system's
+ *   store.redis_tls_cert   path                      none      the client's certificate as PEM
+ *   store.redis_tls_key    path                      none      private key of store.redis_tls_cert
  *   store.redis_replicas   on | off                  off       rows may come from replicas of a cluster
  *   store.redis_connections  0 ... 1024                0         per server at most; 0 = store.fetch_threads
  *   store.redis_connect_ms  1 ... 3600000             1000      to connect and log in
@@ -311,9 +314,8 @@ typedef struct dpi_feature_info {
 DPI_API dpi_status dpi_model_get_feature(const dpi_model* model, int32_t index, dpi_feature_info* info,
                                          dpi_error* error) DPI_NOEXCEPT;
 DPI_API int32_t dpi_model_feature_index(const dpi_model* model, const char* name) DPI_NOEXCEPT; /* -1: none */
-/* NULL = out of range, of both names. */
-DPI_API const char* dpi_model_feature_name(const dpi_model* model, int32_t index) DPI_NOEXCEPT;
-DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) DPI_NOEXCEPT;
+DPI_API const char* dpi_model_feature_name(const dpi_model* model, int32_t index) DPI_NOEXCEPT; /* or NULL */
+DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) DPI_NOEXCEPT;    /* or NULL */
 /* Features (with slots, columns, rules), heads, provenance. */
 DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Device, and why; options; memory by table and device; place of spread tables; "stores" (above); plan. */
@@ -339,8 +341,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_table_lookup(const dpi_model* model, const 
                                                   dpi_error* error) DPI_NOEXCEPT;
 
 /* ---- batch --------------------------------------------------------------------------------------------- */
-/* bag = row * slots + slot, or slot * rows + row. */
-enum { DPI_LAYOUT_ROW_MAJOR = 0, DPI_LAYOUT_SLOT_MAJOR = 1 };
+enum { DPI_LAYOUT_ROW_MAJOR = 0, DPI_LAYOUT_SLOT_MAJOR = 1 }; /* bag: row*slots + slot, slot*rows + row */
 enum { DPI_MEM_HOST = 0 };
 
 /* Rows to score. Without a shared part (shared_offsets == NULL) the item part holds every feature of the
@@ -487,11 +488,10 @@ DPI_API DPI_NODISCARD dpi_status dpi_rows_predict(dpi_rows* rows, float* out, si
 DPI_API void dpi_rows_free(dpi_rows* rows) DPI_NOEXCEPT;
 
 /* ---- devices ------------------------------------------------------------------------------------------- */
-/* JSON list of the backends (ref, cpu, cuda), each usable or refused with its reason; each is opened for a
- * moment. A plugin's entry lists under `searched` the folders it was looked for in: backend_dir (an absolute
- * folder or NULL), environment DPI_BACKEND_DIR, and dpi/backends-1 beside the library. A folder or plugin
- * that anyone but root and the process's user may change is refused. Returns the bytes needed including the
- * NUL (longer texts are cut to cap), 0 without memory. */
+/* JSON list of the backends (ref, cpu, cuda): usable, or refused with the reason; each is opened briefly. A
+ * plugin's entry lists under `searched` where it was looked for: backend_dir (an absolute folder or NULL),
+ * DPI_BACKEND_DIR, dpi/backends-1 beside the library. A folder or plugin that anyone but root and the
+ * process's user may change is refused. Returns the bytes needed with the NUL (cut to cap), 0 = no memory. */
 DPI_API size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) DPI_NOEXCEPT;
 
 #if defined(__cplusplus)

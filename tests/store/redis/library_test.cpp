@@ -27,11 +27,12 @@ std::string output_of(const std::string& command) {
 
 }  // namespace
 
-TEST_CASE("it exports two functions, and needs hiredis and the C library only") {
+TEST_CASE("it exports two functions, and needs hiredis, OpenSSL and the C library only") {
   const std::string symbols = output_of("nm -D --defined-only --format=just-symbols " DPI_REDIS_LIBRARY);
   CHECK(symbols == "dpi_store_init_v1\ndpi_store_layout_v1\n");
   const std::string needed = output_of("readelf -d " DPI_REDIS_LIBRARY " | grep NEEDED");
   CHECK_MESSAGE(needed.find("[libhiredis.so.") != std::string::npos, needed);
+  CHECK_MESSAGE(needed.find("[libssl.so.") != std::string::npos, needed);
   CHECK_MESSAGE(needed.find("libstdc++") == std::string::npos, needed);
 }
 

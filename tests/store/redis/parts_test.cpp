@@ -52,8 +52,16 @@ TEST_CASE("settings: what is known, what is refused by name") {
   for (const char* wrong :
        {"", "host", "host:", ":6379", "host:0", "host:65536", "host:6379x", "a:1,", "a b:1"})
     CHECK_MESSAGE(refusal({{"address", wrong}}).find("setting 'address'") != std::string::npos, wrong);
-  CHECK(refusal({{"address", "a:1"}, {"tls", "off"}}).find("stunnel") != std::string::npos);
-  CHECK(parse({{"address", "a:1"}, {"tls", "on"}}).status().code() == Code::kUnsupported);
+  const auto safe =
+      parse({{"address", "a:1"}, {"tls", "on"}, {"tls_ca", "/ca"}, {"tls_cert", "/c"}, {"tls_key", "/k"}});
+  REQUIRE_MESSAGE(safe.ok(), safe.status().message());
+  CHECK(safe->tls);
+  CHECK((safe->tls_ca == "/ca" && safe->tls_cert == "/c" && safe->tls_key == "/k"));
+  CHECK(!parse({{"address", "a:1"}, {"tls", "off"}})->tls);
+  CHECK(refusal({{"address", "a:1"}, {"tls", "yes"}}).find("on or off") != std::string::npos);
+  CHECK(refusal({{"address", "a:1"}, {"tls_ca", "/ca"}}).find("need 'tls' on") != std::string::npos);
+  CHECK(refusal({{"address", "a:1"}, {"tls", "on"}, {"tls_cert", "/c"}}).find("need each other") !=
+        std::string::npos);
   CHECK(refusal({{"address", "a:1"}, {"adress", "x"}}).find("'adress' is unknown") != std::string::npos);
   CHECK(refusal({{"address", "a:1"}, {"replicas", "yes"}}).find("on or off") != std::string::npos);
   CHECK(refusal({{"address", "a:1"}, {"connections", "0"}}).find("'connections'") != std::string::npos);
@@ -61,8 +69,9 @@ TEST_CASE("settings: what is known, what is refused by name") {
   CHECK(refusal({{"address", "a:1"}, {"user", "u"}}).find("needs 'password'") != std::string::npos);
   CHECK(refusal({{"address", "a:1"}, {"password", "secret"}, {"x", "y"}}).find("secret") ==
         std::string::npos);
-  for (const char* key : {"address", "user", "password", "replicas", "connections", "partitions",
-                          "write_replicas", "timeout_ms", "connect_timeout_ms", "write_timeout_ms", "tls"})
+  for (const char* key :
+       {"address", "user", "password", "replicas", "connections", "partitions", "write_replicas",
+        "timeout_ms", "connect_timeout_ms", "write_timeout_ms", "tls", "tls_ca", "tls_cert", "tls_key"})
     CHECK(std::string(kSettingNames).find(key) != std::string::npos);
 }
 

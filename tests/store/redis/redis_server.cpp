@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -79,12 +80,15 @@ bool redis_installed() {
 }
 
 RedisServer::RedisServer(bool cluster, std::vector<std::string> arguments)
-    : cluster_(cluster), arguments_(std::move(arguments)) {
+    : cluster_(cluster),
+      arguments_(std::move(arguments)),
+      tls_(std::find(arguments_.begin(), arguments_.end(), "--tls-cert-file") != arguments_.end()) {
   folder_ = (std::filesystem::temp_directory_path() / "dpi_redis_XXXXXX").string();
   REQUIRE(::mkdtemp(folder_.data()) != nullptr);
   for (int i = 0; i < 5 && pid_ < 0; ++i) {
     port_ = free_port();
     bus_port_ = free_port();
+    tls_port_ = free_port();
     if (!launch()) kill();
   }
   REQUIRE(pid_ > 0);
@@ -118,6 +122,10 @@ bool RedisServer::launch() {
     for (const char* w : {"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port"})
       words.emplace_back(w);
     words.push_back(std::to_string(bus_port_));
+  }
+  if (tls_) {
+    words.insert(words.end(), {"--tls-port", std::to_string(tls_port_)});
+    if (cluster_) words.insert(words.end(), {"--tls-cluster", "yes"});
   }
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   std::vector<char*> argv;
@@ -191,7 +199,7 @@ RedisCluster::RedisCluster(int masters, int replicas_each, std::vector<std::stri
     REQUIRE(servers_[i]->ask({"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)}) == "OK");
   }
   for (int i = 1; i < all; ++i) {
-    REQUIRE(servers_[0]->ask({"CLUSTER", "MEET", "127.0.0.1", std::to_string(servers_[i]->port()),
+    REQUIRE(servers_[0]->ask({"CLUSTER", "MEET", "127.0.0.1", std::to_string(servers_[i]->peer_port()),
                               std::to_string(servers_[i]->bus_port())}) == "OK");
   }
   wait_until_ok();
@@ -240,6 +248,12 @@ std::string RedisCluster::addresses() const {
   return all;
 }
 
+std::string RedisCluster::tls_addresses() const {
+  std::string all;
+  for (const auto& s : servers_) all += (all.empty() ? "" : ",") + s->tls_address();
+  return all;
+}
+
 void RedisCluster::move_slot(int slot, RedisServer& from, RedisServer& to, void (*between)(void*),
                              void* context) {
   const std::string s = std::to_string(slot);
@@ -248,7 +262,7 @@ void RedisCluster::move_slot(int slot, RedisServer& from, RedisServer& to, void 
   REQUIRE(from.ask({"CLUSTER", "SETSLOT", s, "MIGRATING", to_id}) == "OK");
   std::istringstream keys(from.ask({"CLUSTER", "GETKEYSINSLOT", s, "1000"}));
   for (std::string key; keys >> key;)
-    REQUIRE(from.ask({"MIGRATE", "127.0.0.1", std::to_string(to.port()), key, "0", "5000"}) == "OK");
+    REQUIRE(from.ask({"MIGRATE", "127.0.0.1", std::to_string(to.peer_port()), key, "0", "5000"}) == "OK");
   if (between != nullptr) between(context);
   // Whom it goes to first, then whom it leaves: else both could name the other for good.
   std::vector<RedisServer*> order = {&to, &from};

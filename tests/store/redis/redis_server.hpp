@@ -30,7 +30,13 @@ class RedisServer {
 
   uint16_t port() const { return port_; }
   uint16_t bus_port() const { return bus_port_; }
+  /// The port that servers of a cluster name to each other.
+  uint16_t peer_port() const { return tls_ ? tls_port_ : port_; }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  /// Of a server whose arguments are Certificates::arguments; the other port stays without TLS.
+  std::string tls_address(const std::string& host = "127.0.0.1") const {
+    return host + ":" + std::to_string(tls_port_);
+  }
 
   /// What a command answers, as text: of a text or status itself, of a number its digits, of an array its
   /// items parted by spaces, of nil "", of an error the error.
@@ -46,7 +52,8 @@ class RedisServer {
   const bool cluster_;
   const std::vector<std::string> arguments_;
   std::string folder_;
-  uint16_t port_ = 0, bus_port_ = 0;
+  const bool tls_;
+  uint16_t port_ = 0, bus_port_ = 0, tls_port_ = 0;
   pid_t pid_ = -1;
 };
 
@@ -58,6 +65,7 @@ class RedisCluster {
   RedisServer& operator[](size_t i) { return *servers_[i]; }
   size_t size() const { return servers_.size(); }
   std::string addresses() const;
+  std::string tls_addresses() const;
   void wait_until_ok();
   /// CLUSTER SLOTS names a replica only when it is known to have got something from its master.
   void wait_until_replicas_are_told();

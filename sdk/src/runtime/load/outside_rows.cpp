@@ -26,6 +26,10 @@ std::vector<NamedStore> places_of(const ModelOptions& options) {
     auto& settings = places.back().settings;
     if (!o.redis_user.empty()) settings.emplace_back("user", o.redis_user);
     if (!o.redis_password.empty()) settings.emplace_back("password", o.redis_password);
+    settings.emplace_back("tls", o.redis_tls);
+    if (!o.redis_tls_ca.empty()) settings.emplace_back("tls_ca", o.redis_tls_ca);
+    if (!o.redis_tls_cert.empty()) settings.emplace_back("tls_cert", o.redis_tls_cert);
+    if (!o.redis_tls_key.empty()) settings.emplace_back("tls_key", o.redis_tls_key);
     settings.emplace_back("replicas", o.redis_replicas);
     if (o.redis_connections > 0) settings.emplace_back("connections", std::to_string(o.redis_connections));
     settings.emplace_back("connect_timeout_ms", std::to_string(o.redis_connect_ms));

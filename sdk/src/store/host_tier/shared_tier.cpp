@@ -131,8 +131,10 @@ std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& o
         static_cast<uint64_t>(options.redis_connections), static_cast<uint64_t>(options.redis_connect_ms),
         static_cast<uint64_t>(options.redis_timeout_ms)})
     key += std::to_string(n) + ' ';
-  for (const std::string* s : {&options.rocksdb_path, &options.redis_address, &options.redis_user,
-                               &options.redis_password, &options.redis_replicas, &options.hot_keys})
+  for (const std::string* s :
+       {&options.rocksdb_path, &options.redis_address, &options.redis_user, &options.redis_password,
+        &options.redis_tls, &options.redis_tls_ca, &options.redis_tls_cert, &options.redis_tls_key,
+        &options.redis_replicas, &options.hot_keys})
     append_text(*s, &key);
   return key;
 }

@@ -38,6 +38,7 @@ struct TierOptions {
   int32_t down_seconds = 10;
   std::string rocksdb_path;  // where rows of external tables are: one of the two
   std::string redis_address, redis_user, redis_password;
+  std::string redis_tls = "off", redis_tls_ca, redis_tls_cert, redis_tls_key;
   std::string redis_replicas = "off";
   int32_t redis_connections = 0;  // to one server; 0 = fetch_threads
   int32_t redis_connect_ms = 1000, redis_timeout_ms = 1000;

@@ -54,11 +54,14 @@ std::shared_ptr<Node> Cluster::node(const Address& address) {
   const auto at = known_.find(text);
   if (at != known_.end()) return at->second;
   if (known_.size() >= kMostNodes) return nullptr;
-  auto made = std::make_shared<Node>(address, next_number_++, settings_, resolver_);
+  auto made = std::make_shared<Node>(address, next_number_++, settings_, resolver_, tls_.get());
   return known_.emplace(std::move(text), std::move(made)).first->second;
 }
 
 Status Cluster::connect() {
+  if (settings_.tls) {
+    DPI_ASSIGN_OR_RETURN(tls_, TlsContext::make(settings_));
+  }
   Status first;
   for (const Address& seed : settings_.seeds) {
     const auto whom = node(seed);

@@ -53,6 +53,7 @@ class Cluster {
   void replace(std::shared_ptr<const Topology> with);
 
   const Settings settings_;
+  std::unique_ptr<TlsContext> tls_;  // null without; made by connect
   Resolver resolver_;
   mutable std::mutex mutex_;  // of the next three; held for moments
   std::shared_ptr<const Topology> topology_;

@@ -15,6 +15,7 @@
 
 #include "base/status.hpp"
 #include "store/redis/protocol.hpp"
+#include "store/redis/tls.hpp"
 
 struct redisReader;
 
@@ -27,9 +28,14 @@ struct SocketAddress {
 
 class Connection {
  public:
-  /// Connected when it returns; kTimeout when that took too long. `name` is for texts.
+  /// Whom a connection over TLS is for.
+  struct Secure {
+    const TlsContext& context;
+    const std::string& host;
+  };
+  /// Connected when it returns; kTimeout when that took too long. `name` is for texts; tls may be null.
   static Result<std::unique_ptr<Connection>> open(const SocketAddress& to, std::string name,
-                                                  uint64_t deadline_ns);
+                                                  uint64_t deadline_ns, const Secure* tls = nullptr);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -55,14 +61,22 @@ class Connection {
 
  private:
   Connection(int fd, std::string name);
+  Status shake_hands(const SocketAddress& to, uint64_t deadline_ns, const Secure& tls);
   void write_some();
   void read_some();
   void parse();
   void fail(Code code, const std::string& what, int error = 0);
 
+  ssize_t send_bytes(const char* bytes, size_t n);
+  ssize_t receive_bytes(char* bytes, size_t n);
+  void broke();
+  void closed();
+
   int fd_;
   const std::string name_;
   redisReader* reader_;
+  std::unique_ptr<TlsStream> tls_;  // null: none
+  bool heard_ = false;              // the server has said something
   std::string out_;
   size_t sent_ = 0;
   std::vector<ReplySink*> sinks_;

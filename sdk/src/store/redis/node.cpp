@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/clock.hpp"
 #include "base/printable.hpp"
@@ -40,8 +41,9 @@ Status greet(Connection& c, const Settings& s, uint64_t deadline_ns) {
 
 }  // namespace
 
-Node::Node(Address address, int64_t number, const Settings& settings, Resolver& resolver)
-    : address_(std::move(address)), number_(number), settings_(settings), resolver_(resolver) {}
+Node::Node(Address address, int64_t number, const Settings& settings, Resolver& resolver,
+           const TlsContext* tls)
+    : address_(std::move(address)), number_(number), settings_(settings), resolver_(resolver), tls_(tls) {}
 
 Result<Node::Lent> Node::borrow(uint64_t deadline_ns) {
   const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline_ns)};
@@ -81,7 +83,10 @@ Result<Node::Lent> Node::borrow(uint64_t deadline_ns) {
 Result<std::unique_ptr<Connection>> Node::connect(uint64_t deadline_ns) {
   const uint64_t until = std::min(deadline_ns, monotonic_ns() + settings_.connect_timeout_ns);
   DPI_ASSIGN_OR_RETURN(const SocketAddress to, resolver_.find(address_, until));
-  DPI_ASSIGN_OR_RETURN(auto c, Connection::open(to, address_.text(), until));
+  std::optional<Connection::Secure> secure;
+  if (tls_ != nullptr) secure.emplace(*tls_, address_.host);
+  DPI_ASSIGN_OR_RETURN(auto c,
+                       Connection::open(to, address_.text(), until, secure.has_value() ? &*secure : nullptr));
   DPI_RETURN_IF_ERROR(greet(*c, settings_, until));
   return c;
 }

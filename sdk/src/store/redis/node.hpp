@@ -19,7 +19,8 @@ namespace dpi::redis {
 
 class Node {
  public:
-  Node(Address address, int64_t number, const Settings& settings, Resolver& resolver);
+  /// tls: null without.
+  Node(Address address, int64_t number, const Settings& settings, Resolver& resolver, const TlsContext* tls);
 
   const Address& address() const { return address_; }
   /// Who needs connections of several nodes takes them in the order of these: else two could wait for each
@@ -58,6 +59,7 @@ class Node {
   const int64_t number_;
   const Settings& settings_;
   Resolver& resolver_;
+  const TlsContext* const tls_;
   std::atomic<uint64_t> suspect_until_{0};
   std::atomic<bool> unwell_{true};  // down, or never used
   mutable std::mutex mutex_;        // of the rest

@@ -9,7 +9,7 @@ namespace dpi::redis {
 
 const char kSettingNames[] =
     "address, user, password, replicas, connections, partitions, write_replicas, timeout_ms, "
-    "connect_timeout_ms, write_timeout_ms, lease_ms, tls";
+    "connect_timeout_ms, write_timeout_ms, lease_ms, tls, tls_ca, tls_cert, tls_key";
 
 namespace {
 
@@ -67,10 +67,10 @@ Status set_one(std::string_view key, std::string_view value, Settings* s) {
   if (key == "connect_timeout_ms") return number(key, value, 1, kHour, kMs, &s->connect_timeout_ns);
   if (key == "write_timeout_ms") return number(key, value, 1, kHour, kMs, &s->write_timeout_ns);
   if (key == "lease_ms") return number(key, value, 10, kHour, kMs, &s->lease_ns);
-  if (key == "tls")
-    return unsupported(
-        "setting 'tls': this client has no TLS; run stunnel beside the program and give its "
-        "address (samples/redis_cluster/README.md)");
+  if (key == "tls") return on_or_off(key, value, &s->tls);
+  if (key == "tls_ca") return s->tls_ca = value, ok_status();
+  if (key == "tls_cert") return s->tls_cert = value, ok_status();
+  if (key == "tls_key") return s->tls_key = value, ok_status();
   return invalid_argument("setting " + in_quotes(key) + " is unknown; the settings are " + kSettingNames);
 }
 
@@ -101,6 +101,10 @@ Result<Settings> parse_settings(const dpi_store_options& options) {
     DPI_RETURN_IF_ERROR(set_one(options.settings[i].key, options.settings[i].value, &s));
   if (s.seeds.empty()) return invalid_argument("setting 'address' is missing: host:port of a server");
   if (!s.user.empty() && s.password.empty()) return invalid_argument("setting 'user' needs 'password'");
+  if (!s.tls && !(s.tls_ca + s.tls_cert + s.tls_key).empty())
+    return invalid_argument("settings 'tls_ca', 'tls_cert' and 'tls_key' need 'tls' on");
+  if (s.tls_cert.empty() != s.tls_key.empty())
+    return invalid_argument("settings 'tls_cert' and 'tls_key' need each other");
   if (s.connections == 0) s.connections = std::clamp(options.threads, 1, 64);
   return s;
 }

@@ -26,6 +26,8 @@ bool parse_address(std::string_view text, Address* out);
 struct Settings {
   std::vector<Address> seeds;
   std::string user, password;
+  bool tls = false;
+  std::string tls_ca, tls_cert, tls_key;        // files; no tls_ca = the system's certificates
   bool replicas = false;                        // rows may be read from replicas
   int32_t connections = 0;                      // per node at most; 0 = as many as threads fetch at once
   int64_t partitions = 0;                       // of tables that are written; 0 = chosen from their rows
