@@ -63,9 +63,10 @@ class Store {
     TableRecord record;
     std::vector<Part> parts;        // as they were when it began
     std::vector<int64_t> expected;  // rows of each, by the keys that came
-    std::vector<bool> lost;         // once all keys have come
-    int64_t fence = 0;              // of a complete table
-    uint64_t renewed_ns = 0;        // the lease
+    std::vector<bool> lost;         // once all keys have come and it has claimed these
+    bool claimed = false;
+    int64_t fence = 0;        // of a complete table
+    uint64_t renewed_ns = 0;  // the lease
   };
 
   Store(Settings settings, bool writes);
@@ -88,8 +89,14 @@ class Store {
   Result<Repair*> to_repair(int32_t table);
   static bool part_is_lost(const Repair& r, size_t part);
   Status renew(const Table& t, Repair* r);
-  Status write_lost(const Table& t, const Repair& r, const int64_t* keys, const unsigned char* rows,
-                    int64_t n);
+  struct Run;
+  Status run_repair(const Table& t, const Repair& r, const char* step, std::span<const Run> runs);
+  Status claim(const Table& t, Repair* r);
+  Status check_incomplete(const Table& t, const Repair& r);
+  Status write_lost(const Table& t, Repair* r, const int64_t* keys, const unsigned char* rows, int64_t n);
+  Status write_unfenced(const Table& t, const Repair& r, const int64_t* keys, const unsigned char* rows,
+                        int64_t n);
+  Status surplus(const Table& t, const Repair& r, size_t part, const Part& found) const;
   Status seal_repaired(const Table& t, const Repair& r);
   Status check_repaired(const Table& t, const Repair& r, const std::vector<Part>& parts);
   std::string why_lost(const Table& t, int64_t part);

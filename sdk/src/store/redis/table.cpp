@@ -80,7 +80,8 @@ std::string Table::write_record(const TableRecord& r) const {
                   "partitions", n(r.partitions),
                   "written",    n(r.written),
                   "digest",     hex_text(r.digest).substr(2),
-                  "complete",   n(r.complete)});
+                  "complete",   n(r.complete),
+                  "fence",      n(r.fence)});
 }
 
 std::string Table::write_alias(const std::string& place, int64_t sequence) const {

@@ -1,6 +1,7 @@
 // Rows -> Redis: HSET in blocks, then the record says how far it is. A writer that is killed in between
 // writes the same rows again, which changes nothing.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <sstream>
@@ -37,6 +38,14 @@ struct Hset {
     return c;
   }
 };
+
+// Above those of a table that was dropped, or whose record was lost, so that its writers and this one's are
+// told apart.
+int64_t first_fence() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch())
+      .count();
+}
 
 // A number is what HSET and UNLINK answer.
 void give_sinks(std::vector<Command>& commands, std::vector<TreeSink>& sinks) {
@@ -115,6 +124,7 @@ Status Store::begin(Table& t, TableRecord* record) {
     if (updated) return t.error(Code::kIo, kRecordLost);
     record->there = true;
     record->partitions = t.partitions();
+    record->fence = first_fence();
     DPI_RETURN_IF_ERROR(write_record(t, *record));
   }
   if (t.partitions() != record->partitions) t.set_partitions(record->partitions);
