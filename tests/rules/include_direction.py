@@ -32,6 +32,7 @@ THIRD_PARTY = {
 # rooms: headers that all may include, above sources that include all.
 ROOMS = {
     "sdk/src/backend/": ("abi", "ref", "cpu", "cuda", "cuda_emu"),
+    "sdk/src/backend/cuda/": ("layer", "tuning", "gemm", "device", "small_batch", ""),
     "sdk/src/bundle/": ("hdf5", "manifest", "delta"),
     "sdk/src/plan/": ("analysis", "passes", "print"),
     "sdk/src/store/": ("", "abi", "redis", "rocksdb", "hot_keys", "tiered", "device_cache", "spread", "resident", "external", "host_tier"),
@@ -88,16 +89,18 @@ def refuse_kernel(path, header):
 
 
 def refuse_room(path, header):
-    for folder, rooms in ROOMS.items():
-        if not path.startswith(folder):
-            continue
-        own = room_of(path, folder)
-        if own not in rooms and own != "":
-            return f"room '{own}' of {folder} is in no list of ROOMS (tests/rules/include_direction.py)"
-        header = header if header.startswith("sdk/") else "sdk/src/" + header
-        other = room_of(header, folder) if header.startswith(folder) else own
-        if own in rooms and other in rooms and rooms.index(other) > rooms.index(own):
-            return f"room '{own}' comes before '{other}' ({' < '.join(room or folder for room in rooms)})"
+    header = header if header.startswith("sdk/") else "sdk/src/" + header
+    reasons = (refuse_room_of(folder, rooms, path, header) for folder, rooms in ROOMS.items() if path.startswith(folder))
+    return next(filter(None, reasons), None)
+
+
+def refuse_room_of(folder, rooms, path, header):
+    own = room_of(path, folder)
+    if own not in rooms and own != "":
+        return f"room '{own}' of {folder} is in no list of ROOMS (tests/rules/include_direction.py)"
+    other = room_of(header, folder) if header.startswith(folder) else own
+    if own in rooms and other in rooms and rooms.index(other) > rooms.index(own):
+        return f"room '{own}' comes before '{other}' ({' < '.join(room or folder for room in rooms)})"
     return None
 
 
@@ -124,12 +127,16 @@ PLANTED = [
     ("sdk/src/runtime/engine/a.cpp", '#include "runtime/model/model.hpp"\n', "room 'engine' comes before 'model'"),
     ("sdk/src/runtime/request/a.cpp", '#include "runtime/load/tiers.hpp"\n', "room 'request' comes before 'load'"),
     ("sdk/src/store/arena_map.cpp", '#include "store/tiered/arena.hpp"\n', "room '' comes before 'tiered'"),
+    ("sdk/src/backend/cuda/gemm/gemm.cpp", '#include "backend/cuda/device/cuda_op.hpp"\n', "room 'gemm' comes before 'device'"),
+    ("sdk/src/backend/cuda/device/cuda_streams.cpp", '#include "backend/cuda_emu/a.hpp"\n', "room 'cuda' comes before 'cuda_emu'"),
+    ("sdk/src/backend/cuda/lookup/a.cpp", '#include "base/status.hpp"\n', "room 'lookup' of sdk/src/backend/cuda/"),
     ("sdk/src/store/attic/a.cpp", '#include "base/status.hpp"\n', "room 'attic' of sdk/src/store/"),
     ("sdk/tools/dpi/shared/a.cpp", '#include "sdk/tools/dpi/commands/flags.hpp"\n', "room 'shared' comes before 'commands'"),
 ]
 CLEAN = [
     ("sdk/src/plan/plan.cpp", '#include "plan/passes/passes.hpp"\n'),
     ("sdk/src/plan/passes/a.cpp", '#include "plan/plan.hpp"\n#include "plan/analysis/ir.hpp"\n'),
+    ("sdk/src/backend/cuda/cuda_backend.cpp", '#include "backend/cuda/small_batch/small_batch_op.hpp"\n'),
     ("sdk/tools/dpi/main.cpp", '#include "sdk/tools/dpi/commands/flags.hpp"\n'),
     ("sdk/src/bundle/manifest/json_reader.cpp", "#include <nlohmann/json.hpp>\n"),
     ("sdk/tools/dpi/a.cpp", "#include <nlohmann/json.hpp>\n"),

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/device/cuda_op.hpp"
 #include "backend/cuda/layer/device_layer.hpp"
+#include "backend/cuda/layer/native_status.hpp"
 #include "backend/host_device.hpp"
 
 namespace dpi::backend {

@@ -8,6 +8,7 @@
 #include <dpi/kernels/narrow.hpp>
 
 #include "backend/cuda/layer/device_layer.hpp"
+#include "backend/cuda/layer/native_status.hpp"
 #include "backend/cuda/layer/packer.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
 #include "kernels/cuda/kernels.hpp"
@@ -141,22 +142,11 @@ CudaOp::~CudaOp() {
   layer::device_free(weights);
 }
 
-Status native_status(int code, const std::string& what) {
-  const Code kind = layer::is_out_of_memory(code) ? Code::kOutOfMemory : Code::kDevice;
-  return Status(kind, what + ": " + layer::error_text(code)).native(code);
-}
-
 Status check_kernels() {
   const int code = cuda::probe();
   if (code == 0) return ok_status();
   return Status(Code::kNoDevice, "the kernels cannot run on this GPU: " + layer::error_text(code))
       .native(code);
-}
-
-Status Packer::upload(const std::string& what, void** out) const {
-  int code = layer::device_alloc(std::max<size_t>(bytes_.size(), 1), out);
-  if (code == 0) code = layer::copy_now(*out, bytes_.data(), bytes_.size());
-  return code == 0 ? ok_status() : native_status(code, what);
 }
 
 namespace {

@@ -56,7 +56,4 @@ size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows);
 /// Starts the op's kernels; the native code of the launch.
 int start_cuda_op(const CudaOp& op, const dpi_op_call& call, void* stream);
 
-/// A Status for a native code that is not 0: out of memory, or a failure of the device.
-Status native_status(int code, const std::string& what);
-
 }  // namespace dpi::backend

@@ -8,8 +8,8 @@
 #include <dpi/kernels/narrow.hpp>
 
 #include "backend/abi/batch_bucket.hpp"
-#include "backend/cuda/device/cuda_op.hpp"
 #include "backend/cuda/layer/device_layer.hpp"
+#include "backend/cuda/layer/native_status.hpp"
 #include "backend/cuda/layer/packer.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
 #include "kernels/cuda/kernels.hpp"

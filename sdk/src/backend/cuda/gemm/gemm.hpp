@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/layer/lt_api.hpp"
+#include "backend/cuda/tuning/gemm_choice.hpp"
 #include "kernels/cuda/common/estimates.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
 #include "ops/owned_op.hpp"
@@ -21,41 +22,8 @@ class TuningTable;
 /// The native code for "nothing was started that matters, another implementation may do it".
 constexpr int kNotTaken = -1;
 
-enum class GemmImpl : int32_t {
-  kOwnSimt = 0,
-  kOwnTf32 = 1,
-  kOwnTf32x3 = 2,
-  kOwnF16 = 3,
-  kOwnBf16 = 4,
-  kLtFp32 = 5,
-  kLtTf32 = 6,
-  kLtTf32x3 = 7,
-  kLtF16 = 8,
-  kLtBf16 = 9,
-  kCount = 10,
-};
-const char* gemm_name(GemmImpl impl);  // "own-3xtf32", "cublaslt-fp16" ...
-/// kCount at an unknown name.
-GemmImpl gemm_impl(const std::string& name);
-constexpr bool is_lt(GemmImpl i) { return i >= GemmImpl::kLtFp32; }
-
 /// Algorithms asked of cuBLASLt for one shape when they are compared.
 constexpr int kMostLtCandidates = 32;
-
-enum class GemmPrecision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3 };
-const char* precision_name(GemmPrecision p);
-
-/// One way to compute: an implementation with what it needs to know.
-struct GemmChoice {
-  GemmImpl impl = GemmImpl::kOwnSimt;
-  kernels::cuda::GemmTile tile = kernels::cuda::GemmTile::kMedium;  // own-* but own-simt
-  lt::Algo algo;                                                    // cublaslt-*
-  size_t workspace = 0;                                             // of the algo
-  bool staged =
-      false;  // cublaslt-*: x is copied to rows that end on 16 bytes though it might be read in place
-
-  bool operator==(const GemmChoice&) const = default;
-};
 
 /// State that all Dense ops of one device share.
 struct GemmDevice {
@@ -79,15 +47,6 @@ struct GemmDevice {
 /// `tuning`: "default", "off" or a path. A table that cannot be read fails; one for another device is left.
 Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t precision, bool strict,
                                                            const std::string& tuning);
-
-/// The properties of an op on which the choice depends.
-struct GemmShape {
-  int64_t rows = 0;  // a batch bucket
-  int64_t in = 0;
-  int64_t out = 0;
-  bool fused =
-      false;  // the end is more than bias and ReLU: own kernels fuse it, after cuBLASLt it is a kernel
-};
 
 /// Implementations that give `precision`, the default for small shapes first.
 std::vector<GemmImpl> impls_for(GemmPrecision precision);

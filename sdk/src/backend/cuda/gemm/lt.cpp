@@ -6,9 +6,9 @@
 // it takes, each added to the one before in float32 outside the tensor cores (beta 1); the last has the end.
 #include <algorithm>
 
-#include "backend/cuda/device/cuda_op.hpp"
 #include "backend/cuda/gemm/gemm.hpp"
 #include "backend/cuda/layer/device_layer.hpp"
+#include "backend/cuda/layer/native_status.hpp"
 
 namespace dpi::backend {
 

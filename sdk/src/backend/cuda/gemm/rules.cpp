@@ -1,4 +1,4 @@
-// Names of the implementations and what is chosen without measurements; the numbers are those of
+// The choice where nothing was measured; the numbers are those of
 // kernels/cuda/common/estimates.hpp. The rules in words:
 //   - fp32 never takes plain tf32: SIMT for tiny layers, cuBLASLt's SGEMM for few rows, else three tf32
 //     products, which are as exact;
@@ -14,11 +14,6 @@ namespace dpi::backend {
 using kernels::cuda::GemmTile;
 
 namespace {
-
-constexpr const char* kNames[] = {"own-simt",      "own-tf32",      "own-3xtf32",    "own-fp16",
-                                  "own-bf16",      "cublaslt-fp32", "cublaslt-tf32", "cublaslt-3xtf32",
-                                  "cublaslt-fp16", "cublaslt-bf16"};
-constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
 
 using namespace kernels::cuda::estimates;
 
@@ -37,18 +32,6 @@ GemmImpl lt_impl(GemmPrecision p, int64_t rows) {
 bool has_f32_weights(GemmPrecision p) { return p == GemmPrecision::kFp32 || p == GemmPrecision::kTf32; }
 
 }  // namespace
-
-const char* gemm_name(GemmImpl impl) {
-  return impl < GemmImpl::kCount ? kNames[static_cast<int>(impl)] : "?";
-}
-
-GemmImpl gemm_impl(const std::string& name) {
-  int i = 0;
-  while (i < static_cast<int>(GemmImpl::kCount) && name != kNames[i]) ++i;
-  return static_cast<GemmImpl>(i);
-}
-
-const char* precision_name(GemmPrecision p) { return kPrecisions[static_cast<int>(p)]; }
 
 std::vector<GemmImpl> impls_for(GemmPrecision precision) {
   switch (precision) {

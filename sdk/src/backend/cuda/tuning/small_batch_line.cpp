@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "backend/cuda/gemm/gemm.hpp"
+#include "backend/cuda/tuning/gemm_choice.hpp"
 
 namespace dpi::backend::small_batch {
 

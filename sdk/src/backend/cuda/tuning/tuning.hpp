@@ -24,9 +24,10 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/gemm/gemm.hpp"
+#include "backend/cuda/tuning/gemm_choice.hpp"
 #include "backend/cuda/tuning/lookup_line.hpp"
 #include "backend/cuda/tuning/small_batch_line.hpp"
+#include "base/status.hpp"
 
 namespace dpi::backend {
 
