@@ -4,13 +4,17 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
+#include <mutex>
 #include <new>
 
 #include "kernels/emu/control.hpp"
@@ -67,7 +71,7 @@ Watched::Watched() { ++g_watched; }
 Watched::~Watched() { --g_watched; }
 
 Alive alive() { return {g_blocks, g_bytes}; }
-int64_t peak_bytes() { return g_peak; }
+int64_t peak_bytes() { return std::max(g_peak.load(), g_bytes.load()); }
 void restart_peak() { g_peak = g_bytes.load(); }
 
 #ifdef DPI_NO_INTERPOSE
@@ -103,6 +107,39 @@ void* born(void* p) {
 
 void gone(void* p) {
   if (p != nullptr) count(-1, -size_of(p));
+}
+
+// Memory that was mapped and counted.
+struct Mapped {
+  uintptr_t begin, end;
+  size_t left;
+};
+std::mutex g_mapped_mutex;
+Mapped g_mapped[4096];
+
+void mapped(void* p, size_t n) {
+  if (exempt()) return;
+  const std::lock_guard<std::mutex> lock(g_mapped_mutex);
+  for (Mapped& m : g_mapped) {
+    if (m.left != 0) continue;
+    m = {reinterpret_cast<uintptr_t>(p), reinterpret_cast<uintptr_t>(p) + n, n};
+    ++g_blocks;
+    g_bytes += static_cast<int64_t>(n);  // for the peak when its ends have been given back
+    return;
+  }
+}
+
+void unmapped(void* p, size_t n) {
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  const std::lock_guard<std::mutex> lock(g_mapped_mutex);
+  for (Mapped& m : g_mapped) {
+    if (m.left == 0 || at < m.begin || at >= m.end) continue;
+    const size_t gone = std::min(n, m.left);
+    m.left -= gone;
+    g_blocks -= m.left == 0 ? 1 : 0;
+    g_bytes -= static_cast<int64_t>(gone);
+    return;
+  }
 }
 
 void* refused() {
@@ -179,6 +216,24 @@ int posix_memalign(void** out, size_t a, size_t n) {
 void free(void* p) {
   gone(p);
   DPI_REAL(free)(p);
+}
+
+// Memory without a file counts as a block, whose ends may be given back before it.
+void* mmap(void* at, size_t n, int access, int flags, int fd, off_t from) noexcept {
+  static const auto real = dpi::test::next<void* (*)(void*, size_t, int, int, int, off_t)>("mmap");
+  const bool memory = flags == (MAP_PRIVATE | MAP_ANONYMOUS);  // the emulation has other flags
+  if (memory && fails(Source::kAlloc)) {
+    refused();
+    return MAP_FAILED;
+  }
+  void* const p = real(at, n, access, flags, fd, from);
+  if (memory && p != MAP_FAILED) dpi::test::mapped(p, n);
+  return p;
+}
+int munmap(void* p, size_t n) noexcept {
+  static const auto real = dpi::test::next<int (*)(void*, size_t)>("munmap");
+  dpi::test::unmapped(p, n);
+  return real(p, n);
 }
 
 ssize_t pread(int fd, void* to, size_t n, off_t at) {

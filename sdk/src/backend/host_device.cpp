@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/huge_page.hpp"
+#include "base/mapped_memory.hpp"
 
 namespace dpi::backend {
 namespace {
@@ -79,8 +80,11 @@ Status check_precision(const char* backend, const dpi_backend_options& options,
 void* HostMemory::take(size_t bytes, size_t alignment, int32_t kind) {
   if (hooks_ != nullptr) return hooks_->alloc(hooks_->self, bytes, alignment, kind);
   void* p = nullptr;
-  if (::posix_memalign(&p, alignment, bytes) != 0) return nullptr;
-  if (alignment == kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // advice: may be refused
+  if (bytes >= kMappedFrom)
+    p = map_memory(bytes, alignment);
+  else if (::posix_memalign(&p, alignment, bytes) != 0)
+    return nullptr;
+  if (p != nullptr && alignment == kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // advice: may be refused
   return p;
 }
 
@@ -95,8 +99,8 @@ Status HostMemory::allocate(size_t bytes, size_t alignment, int32_t kind, void**
     return invalid_argument("the environment's memory hook gave a block that is not aligned to " +
                             std::to_string(alignment) + " bytes");
   }
-  if (hooks_ != nullptr && !remember(p, rounded)) {
-    hooks_->free(hooks_->self, p, rounded, kind);
+  if ((hooks_ != nullptr || rounded >= kMappedFrom) && !remember(p, rounded)) {
+    give_back(p, rounded, kind);
     return {Code::kOutOfMemory, "no memory to keep track of a block"};
   }
   *out = p;
@@ -111,17 +115,23 @@ bool HostMemory::remember(void* p, size_t bytes) try {
   return false;
 }
 
+void HostMemory::give_back(void* p, size_t bytes, int32_t kind) {
+  if (hooks_ != nullptr) return hooks_->free(hooks_->self, p, bytes, kind);
+  unmap_memory(p, bytes);
+}
+
 void HostMemory::release(void* p, int32_t kind) {
-  if (hooks_ == nullptr || p == nullptr) return std::free(p);
   size_t bytes = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = bytes_.find(p);
-    if (found == bytes_.end()) return;
-    bytes = found->second;
-    bytes_.erase(found);
+    if (found != bytes_.end()) {
+      bytes = found->second;
+      bytes_.erase(found);
+    }
   }
-  hooks_->free(hooks_->self, p, bytes, kind);
+  if (bytes > 0) return give_back(p, bytes, kind);
+  if (hooks_ == nullptr) std::free(p);
 }
 
 void copy_text(std::string_view text, char* buf, size_t cap) noexcept {

@@ -50,7 +50,8 @@ int32_t guarded(dpi_backend_error* err, Body&& body) noexcept {
 /// Copies `text` into buf, cut to cap - 1 characters. buf may be null.
 void copy_text(std::string_view text, char* buf, size_t cap) noexcept;
 
-/// Memory of one device: from the host program's hooks when there are some, else from the C library.
+/// Memory of one device: from the host program's hooks when there are some, else from the C library, or from
+/// the kernel if a block is large.
 class HostMemory {
  public:
   explicit HostMemory(const dpi_backend_memory* hooks) : hooks_(hooks) {}
@@ -64,10 +65,11 @@ class HostMemory {
  private:
   void* take(size_t bytes, size_t alignment, int32_t kind);
   bool remember(void* p, size_t bytes);
+  void give_back(void* p, size_t bytes, int32_t kind);
 
   const dpi_backend_memory* hooks_;
   std::mutex mutex_;                         // of bytes_; not held while a hook runs
-  std::unordered_map<void*, size_t> bytes_;  // of blocks from hooks, which want to hear it again
+  std::unordered_map<void*, size_t> bytes_;  // of mapped blocks, and of all from hooks
 };
 
 /// The base of every device in host memory: what dpi_backend_device points to.

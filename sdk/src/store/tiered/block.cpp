@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "base/huge_page.hpp"
+#include "base/mapped_memory.hpp"
 
 namespace dpi::tiered {
 
 namespace {
 
-constexpr uint64_t kSmallPage = 4096;
 constexpr int32_t kTablesKind = 0;  // DPI_BLOCK_TABLES
 
 Status no_memory(const char* what, uint64_t bytes) {
@@ -39,15 +39,8 @@ Result<Block> Block::make(const MemoryHooks& hooks, uint64_t bytes, const char* 
     std::memset(p, 0, rounded);
     return b;
   }
-  // Mapped with a huge page to spare, and the ends given back: mmap aligns to small pages only.
-  const uint64_t extra = page == kHugePage ? kHugePage : 0;
-  void* p = mmap(nullptr, rounded + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return no_memory(what, rounded);
-  auto* first = static_cast<std::byte*>(p);
-  const uint64_t skip = (page - reinterpret_cast<uintptr_t>(p) % page) % page;
-  if (skip > 0) munmap(first, skip);
-  if (extra > skip) munmap(first + skip + rounded, extra - skip);
-  b.data_ = first + skip;
+  b.data_ = static_cast<std::byte*>(map_memory(rounded, page));
+  if (b.data_ == nullptr) return no_memory(what, rounded);
   b.bytes_ = rounded;
   if (page == kHugePage) madvise(b.data_, rounded, MADV_HUGEPAGE);  // advice: may be refused
   return b;
@@ -56,7 +49,7 @@ Result<Block> Block::make(const MemoryHooks& hooks, uint64_t bytes, const char* 
 Block::~Block() {
   if (data_ == nullptr) return;
   if (hooks_.alloc == nullptr)
-    munmap(data_, bytes_);
+    unmap_memory(data_, bytes_);
   else if (hooks_.free != nullptr)
     hooks_.free(hooks_.user, data_, bytes_, kTablesKind);
 }
