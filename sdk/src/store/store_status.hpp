@@ -27,6 +27,7 @@ struct StoreNode {
   bool down = false;
   int64_t since_ms = 0;     // of the epoch: since then it is up or down; 0 = it was never used
   uint64_t reconnects = 0;  // connections that were made for ones that broke
+  uint64_t redirects = 0;   // commands that it sent on to another server
   uint64_t failures = 0;
   StoreFailure last;
 };

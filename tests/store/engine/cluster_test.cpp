@@ -9,6 +9,8 @@
 #include <sstream>
 #include <thread>
 
+#include <nlohmann/json.hpp>
+
 #include "store/engine/fixture.hpp"
 
 namespace dpi::test::cluster_test {
@@ -65,6 +67,18 @@ std::vector<int> slots_of(const RedisServer& server) {
   return slots;
 }
 
+/// Of the counters: commands that each server sent on to another one.
+int64_t redirects(const dpi_model* m) {
+  std::string text(dpi_model_counters_json(m, nullptr, 0) + 4096, '\0');  // it grows meanwhile
+  text.resize(dpi_model_counters_json(m, text.data(), text.size()) - 1);
+  int64_t n = 0;
+  const auto counters = nlohmann::json::parse(text);
+  for (const auto& store : counters.at("stores")) {
+    for (const auto& node : store.at("nodes")) n += node.at("redirects").get<int64_t>();
+  }
+  return n;
+}
+
 /// While a slot's keys are at their new server and its owner is the old one, calls are right without waiting.
 struct Between {
   dpi_model* m;
@@ -89,6 +103,7 @@ TEST_CASE(
   RedisCluster cluster(3, 1);
   fill_store("redis", {{"address", cluster.addresses()}, {"partitions", "24"}, {"write_replicas", "1"}});
   const ModelPtr m = model_over(cluster);
+  CHECK(redirects(m.get()) == 0);
   Callers callers(m.get());
   std::mt19937_64 rng(77);
   int moved = 0;
@@ -103,6 +118,7 @@ TEST_CASE(
   sleep_ms(200);
   CHECK(moved >= 6);
   CHECK(cluster.errors("MOVED") + cluster.errors("ASK") > 0);
+  CHECK(redirects(m.get()) >= moved);
   CHECK_MESSAGE(callers.failed == 0, callers.text);
   const int64_t before = callers.right;
   CHECK(before > 50);

@@ -79,7 +79,7 @@ TEST_CASE("opening names what is missing, unfinished or different") {
   const auto t = KnownTable::make("x", 'a', 4, 1000, true, 1);
   Handle h, w;
   CHECK(h.open(settings, {&t}, DPI_STORE_READ) == code(Code::kNotFound));
-  CHECK_MESSAGE(says(h.message(), "'x': is not there; load it with `dpi store load`"), h.message());
+  CHECK_MESSAGE(says(h.message(), "...; load it with `dpi store load`. If updates"), h.message());
   REQUIRE(w.open(settings, {&t}, DPI_STORE_WRITE) == 0);
   REQUIRE(w.write(0, t, 0, 600, 77) == 0);
   CHECK(h.open(settings, {&t}, DPI_STORE_READ) == code(Code::kNotFound));

@@ -233,6 +233,45 @@ TEST_CASE("the record alone is lost: what is there is found by its seals") {
   CHECK(compare(h, 0, next, next.keys) == "");
 }
 
+TEST_CASE(
+    "the name of an updated table is lost alone: it is told, and the same update finds the table again") {
+  if (!redis_installed()) return;
+  RedisServer server;
+  const Settings settings = {{"address", server.address()}, {"partitions", "4"}};
+  const auto t = KnownTable::make("x", 'a', 8, 2000, true, 5);
+  load(settings, t);
+  const std::vector<int64_t> rows(t.keys.begin(), t.keys.begin() + 40);
+  const auto next = changed(t, 'b', rows, {});
+  update(settings, t, next, rows, {});
+  Handle running, h;
+  REQUIRE(running.open(settings, {&next}, DPI_STORE_READ) == 0);
+  REQUIRE(server.ask({"DEL", table_of(next, 4).record_key()}) == "1");
+  CHECK(compare(running, 0, next, t.keys) == "");  // who has it open needs no name
+  for (const int32_t mode : {DPI_STORE_READ, DPI_STORE_LOOK}) {
+    CHECK(h.open(settings, {&next}, mode) == code(Code::kNotFound));
+    CHECK_MESSAGE(says(h.message(), "is not there as content bbbbbbbbbbbb..."), h.message());
+    CHECK_MESSAGE(says(h.message(), "`dpi store update` with the last delta finds it again"), h.message());
+  }
+  CHECK(h.open(settings, {&t}, DPI_STORE_READ) == code(Code::kNotFound));
+  CHECK_MESSAGE(says(h.message(), "has become bbbbbbbbbbbb... by update 1"), h.message());
+
+  Handle u;
+  int64_t done = 0;
+  REQUIRE(u.open(settings, {&t}, DPI_STORE_UPDATE) == 0);
+  REQUIRE_MESSAGE(u.begin_update(0, next, 7, &done) == 0, u.message());
+  CHECK(done == -1);
+  REQUIRE_MESSAGE(h.open(settings, {&next}, DPI_STORE_READ) == 0, h.message());
+  CHECK(compare(h, 0, next, t.keys) == "");
+  CHECK(server.ask({"DBSIZE"}) == "6");  // record, name, four partitions
+  // Loading instead makes a second table of that content, and an update given again leaves it alone.
+  REQUIRE(server.ask({"DEL", table_of(next, 4).record_key()}) == "1");
+  load(settings, next);
+  CHECK(u.begin_update(0, next, 7, &done) == 0);
+  REQUIRE(h.open(settings, {&next}, DPI_STORE_READ) == 0);
+  CHECK(compare(h, 0, next, t.keys) == "");
+  CHECK(server.ask({"DBSIZE"}) == "10");
+}
+
 TEST_CASE("a server that evicts is named") {
   if (!redis_installed()) return;
   RedisServer server;

@@ -34,6 +34,7 @@ void add_node(const StoreNode& other, std::vector<StoreNode>* to) {
   if (at == to->end()) return to->push_back(other);
   add_health(other, &*at);
   at->reconnects += other.reconnects;
+  at->redirects += other.redirects;
 }
 
 /// The devices of a model have a tier each, over the same stores.
@@ -84,6 +85,7 @@ void write_store(JsonWriter* w, const StoreStatus& s) {
     w->field("name", n.address);
     write_health(w, n);
     w->field("reconnects", n.reconnects);
+    w->field("redirects", n.redirects);
     w->end_object();
   }
   w->end_list();

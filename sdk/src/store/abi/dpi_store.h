@@ -106,6 +106,7 @@ struct dpi_store_node {
   int64_t last_ms;    // of the last failure
   uint64_t failures;
   uint64_t reconnects;  // connections that were made for ones that broke
+  uint64_t redirects;   // commands that it sent on to another server, which has the rows now
   char last_error[256];
 };
 

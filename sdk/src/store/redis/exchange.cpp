@@ -183,7 +183,7 @@ Status Exchange::collect(Share& share, Next* next) {
 }
 
 // One command has been answered.
-Status Exchange::judge(Command& c, const Node& by, Next* next) {
+Status Exchange::judge(Command& c, Node& by, Next* next) {
   const std::string& error = c.sink->error();
   if (error.empty()) {
     c.done = true;
@@ -196,6 +196,7 @@ Status Exchange::judge(Command& c, const Node& by, Next* next) {
   if (moved || read_redirection(error, "ASK", by.address(), &slot, &to)) {
     const auto node = cluster_.node(to);
     if (node == nullptr) return last_;
+    by.redirected();
     if (moved && slot == c.slot) cluster_.moved(slot, node);
     if (!moved) c.ask = node;
     if (moved && c.by_replica) c.from_replica = false;  // it has left that replica's master

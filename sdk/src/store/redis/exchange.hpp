@@ -47,7 +47,7 @@ class Exchange {
   void lend(std::vector<Share>& shares);
   void talk(std::vector<Share>& shares);
   Status collect(Share& share, Next* next);
-  Status judge(Command& c, const Node& by, Next* next);
+  Status judge(Command& c, Node& by, Next* next);
   Status lost(Share& share, Next* next);
   Status elsewhere(Share& share, Next* next);
   Status pause(int32_t round) const;

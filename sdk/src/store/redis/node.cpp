@@ -156,6 +156,11 @@ void Node::came_back() {
   health_.since_ms = wall_ms();
 }
 
+void Node::redirected() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++health_.redirects;
+}
+
 void Node::tell(dpi_store_node* to) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   *to = health_;

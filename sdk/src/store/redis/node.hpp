@@ -45,6 +45,8 @@ class Node {
     if (unwell_.load(std::memory_order_relaxed)) came_back();
   }
   bool suspected() const;
+  /// It named another server for a slot.
+  void redirected();
   /// How its exchanges went, for whoever asks.
   void tell(dpi_store_node* to) const;
 

@@ -97,11 +97,11 @@ std::string info_value(const std::string& info, const std::string& name) {
 
 }  // namespace
 
-// Does the server of a partition evict? Whoever may not ask (ACL) goes without.
-std::string Store::why_lost(const Table& t, int64_t part) {
+// Does the server of a slot evict? Whoever may not ask (ACL) goes without.
+std::string Store::why_lost(uint16_t slot) {
   TreeSink sink(Item::kText);
   Command c;
-  c.slot = t.partition_slot(part);
+  c.slot = slot;
   c.text = command({"INFO", "memory"});
   c.sink = &sink;
   if (!say({&c, 1}, false).ok()) return {};
@@ -134,7 +134,7 @@ Status Store::count(int32_t table, dpi_store_loss* out) {
     if (lost.empty() && out->missing_rows == 0) return {};
     std::string what =
         lost.empty() ? std::to_string(out->missing_rows) + " rows" : named(lost, t.partitions());
-    what += why_lost(t, lost.empty() ? 0 : lost[0]);
+    what += why_lost(t.partition_slot(lost.empty() ? 0 : lost[0]));
     copy_printable(what.c_str(), out->what, sizeof out->what);
     return {};
   };
@@ -227,7 +227,8 @@ Status Store::run_repair(const Table& t, const Repair& r, const char* step, std:
     const std::string which = "partition " + std::to_string(runs[i].partition);
     if (said == "fenced")
       return t.error(Code::kClosed, "another writer has taken over " + which + "; this repair ends");
-    if (said == "lost") return t.error(Code::kIo, which + " is gone again" + why_lost(t, runs[i].partition));
+    if (said == "lost")
+      return t.error(Code::kIo, which + " is gone again" + why_lost(t.partition_slot(runs[i].partition)));
     return t.error(Code::kIo, "an answer of the script that is none");
   }
   return {};
@@ -333,7 +334,7 @@ Status Store::check_repaired(const Table& t, const Repair& r, const std::vector<
     return t.error(Code::kIo, "partition " + std::to_string(p) + " has " + std::to_string(parts[p].rows) +
                                   " rows after the repair, the bundle has " + std::to_string(r.expected[p]) +
                                   ": Redis loses rows as they are written" +
-                                  why_lost(t, static_cast<int64_t>(p)));
+                                  why_lost(t.partition_slot(static_cast<int64_t>(p))));
   }
   return {};
 }
@@ -352,7 +353,7 @@ Status Store::end_repair(int32_t table) {
     for (size_t p = 0; p < parts.size(); ++p) {
       if (parts[p].sealed < 0)
         return t.error(Code::kIo, "partition " + std::to_string(p) + " is gone again" +
-                                      why_lost(t, static_cast<int64_t>(p)));
+                                      why_lost(t.partition_slot(static_cast<int64_t>(p))));
     }
     return put_record(t, r->fence, 0, {});
   };

@@ -17,12 +17,6 @@ constexpr int64_t kPartitionsAtOnce = 2048;
 
 const char kLoadIt[] = "load it with `dpi store load`";
 
-/// The error for a table without a record at its place.
-Status absent(const Table& t, const TableRecord& record) {
-  if (!record.lost) return t.error(Code::kNotFound, std::string("is not there; ") + kLoadIt);
-  return t.error(Code::kIo, kRecordLost);
-}
-
 /// "HOST process PID RANDOM": what a refused writer is told, unlike any other one's.
 std::string make_token() {
   char host[65] = "?";
@@ -108,6 +102,15 @@ Result<TableRecord> Store::find_record(Table& t, bool patient) {
   }
   record.lost = !record.there && t.place() != t.content();
   return record;
+}
+
+// The error for a table without a record at its place.
+Status Store::absent(const Table& t, const TableRecord& record) {
+  const std::string evicts = why_lost(slot_of(t.record_key()));
+  if (record.lost) return t.error(Code::kIo, kRecordLost + evicts);
+  return t.error(Code::kNotFound, "is not there as content " + t.content().substr(0, 12) + "...; " + kLoadIt +
+                                      ". If updates made it so and its name was evicted, " +
+                                      "`dpi store update` with the last delta finds it again" + evicts);
 }
 
 Status Store::check_for_looking(Table& t) {

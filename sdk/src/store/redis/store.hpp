@@ -99,7 +99,8 @@ class Store {
   Status surplus(const Table& t, const Repair& r, size_t part, const Part& found) const;
   Status seal_repaired(const Table& t, const Repair& r);
   Status check_repaired(const Table& t, const Repair& r, const std::vector<Part>& parts);
-  std::string why_lost(const Table& t, int64_t part);
+  std::string why_lost(uint16_t slot);
+  Status absent(const Table& t, const TableRecord& record);
   /// One command for each partition, in steps.
   Status each_partition(const Table& t, const std::function<std::string(int64_t)>& text);
   Status write_record(const Table& t, const TableRecord& record);
@@ -116,7 +117,8 @@ class Store {
   Status change(const Table& t, const Update& u, const std::vector<Change>& changes);
   Status check_changed(const Table& t, const Update& u, const Reply& reply);
   Status fence_partitions(const Table& t, const Update& u);
-  Status write_alias(const Table& t, const Update& u);
+  Status write_alias(const Table& t, const Table& next, int64_t sequence);
+  Status restore_alias(const Table& t, const Table& next, int64_t sequence);
   Result<std::string> writer_of(const Table& t);
   int64_t masters() const;
   Status within(Status s, const Table& t) const;

@@ -195,7 +195,7 @@ Status Store::begin_update(int32_t table, const dpi_store_table& described, uint
     bool had = false;
     DPI_RETURN_IF_ERROR(check_step(t, next, r, &had));
     *done = -1;
-    if (had) return {};
+    if (had) return r.now == next.content() ? restore_alias(t, next, r.sequence) : Status();
     Table other = next;  // loaded by its own bundle?
     DPI_ASSIGN_OR_RETURN(const TableRecord there, record_of(other, true));
     if (there.there && there.at.empty() && other.content() != t.place())
@@ -320,14 +320,20 @@ Status Store::update(int32_t table, const int64_t* keys, const unsigned char* ro
 }
 
 // A table that goes back to what it was loaded as is found by its own record.
-Status Store::write_alias(const Table& t, const Update& u) {
-  if (u.next.content() == t.place()) return {};
+Status Store::write_alias(const Table& t, const Table& next, int64_t sequence) {
+  if (next.content() == t.place()) return {};
   TreeSink sink(Item::kInteger);
   Command c;
-  c.slot = slot_of(u.next.record_key());
-  c.text = u.next.write_alias(t.place(), u.sequence);
+  c.slot = slot_of(next.record_key());
+  c.text = next.write_alias(t.place(), sequence);
   c.sink = &sink;
   return say({&c, 1}, true);
+}
+
+// The name by which an updated table is found is a key of its own, which may be evicted alone.
+Status Store::restore_alias(const Table& t, const Table& next, int64_t sequence) {
+  DPI_ASSIGN_OR_RETURN(const TableRecord there, record_of(next, true));
+  return there.there ? Status() : write_alias(t, next, sequence);
 }
 
 Status Store::end_update(int32_t table) {
@@ -340,7 +346,7 @@ Status Store::end_update(int32_t table) {
       return t.error(Code::kIo, "Redis has " + text_of(rows) + " rows after the update, expected " +
                                     text_of(u->next.rows()) + "; drop it and load it again");
     DPI_RETURN_IF_ERROR(put_record(t, u->fence, cluster_.settings().lease_ns / 1'000'000, {}));
-    DPI_RETURN_IF_ERROR(write_alias(t, *u));
+    DPI_RETURN_IF_ERROR(write_alias(t, u->next, u->sequence));
     std::vector<std::string> names;
     std::istringstream before(r.before + " " + r.now);
     for (std::string name; before >> name;) {

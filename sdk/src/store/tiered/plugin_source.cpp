@@ -94,7 +94,7 @@ std::vector<StoreNode> PluginSource::nodes(int32_t /*store*/) {
     to.address.assign(from.address, strnlen(from.address, sizeof from.address));
     to.down = from.down != 0;
     to.since_ms = from.since_ms;
-    to.failures = from.failures, to.reconnects = from.reconnects;
+    to.failures = from.failures, to.reconnects = from.reconnects, to.redirects = from.redirects;
     const bool known = from.last_code >= 0 && from.last_code <= static_cast<int32_t>(Code::kInternal);
     to.last.code = known ? static_cast<Code>(from.last_code) : Code::kInternal;
     to.last.text.assign(from.last_error, strnlen(from.last_error, sizeof from.last_error));
