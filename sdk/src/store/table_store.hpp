@@ -74,6 +74,7 @@ struct TierStats {
   uint64_t fetched = 0, missing = 0, failed = 0;  // rows
   uint64_t expired = 0;                           // rows that left the fetch queue unread
   uint64_t bytes = 0;                             // that fetches brought
+  uint64_t reads = 0, read_ns = 0;                // of fetch threads: how many, and their time together
   uint64_t p50_ns = 0, p99_ns = 0;                // of a fetch
   // Of a sample of the lookups: how many, and how many found their row in the device's cache.
   uint64_t device_sampled = 0, device_hits = 0;

@@ -1,12 +1,15 @@
 """What `dpi bench` and `dpi inspect` say of tables in the host tier and of copies of their rows on the GPU."""
 
+import math
 import pathlib
 
+import numpy as np
 import pytest
 
-from conftest import PROGRAM, ROOT
+from conftest import PROGRAM, ROOT, Builder
 
 PLUGINS = pathlib.Path(PROGRAM).resolve().parents[1] / "lib" / "dpi" / "backends-1"
+LATE = PLUGINS.parents[2] / "test_plugins" / "late"  # a store whose reads take 10 ms: tests/store/plugin/late_store.cpp
 MODEL = ROOT / "weights" / "demo" / "msweb_deepfm.h5"
 TIER = ["--option", "store.host_bytes=67108864", "--option", "store.resident_bytes=0"]
 
@@ -78,3 +81,47 @@ def test_inspect_says_how_the_gpus_copies_are_shared_out(dpi):
     assert dpi("inspect", MODEL, *TIER, "--json").json()["memory"]["device_cache"] == []
     out = dpi("inspect", MODEL, *TIER, "--option", "store.gpu_bytes=60000").ok().out
     assert sum(line.startswith("copies on the gpu") for line in out.splitlines()) == len(memory(60000)["device_cache"])
+
+
+@pytest.fixture
+def late_model(tmp_path):
+    """A bundle with two tables of 20,000 rows in the late store, and the flags that load it with a tier for some of them."""
+    if not (LATE / "libdpi_rocksdb.so").exists():
+        pytest.skip("the late store is not built")
+    b = Builder("late")
+    for i, name in enumerate(("users", "items")):
+        b.categorical(name[:-1], 20_000)
+        b.external_table(name, 4, rows=20_000, digest=f"{i}" * 64)
+    x = b.concat([b.embed(b.input(n[:-1]), n) for n in ("users", "items")])
+    b.head("y", b.linear(x, np.ones((1, 8), np.float32)), activation="none")
+    b.write(tmp_path / "late.h5")
+    counted = tmp_path / "counted"
+    options = {"backend_dir": LATE, "store.rocksdb_path": counted, "store.host_bytes": 40_000, "store.resident_bytes": 0, "max_contexts": 3}
+    return [tmp_path / "late.h5", "--device", "cpu", *(w for k, v in options.items() for w in ("--option", f"{k}={v}"))], counted
+
+
+def test_bench_sizes_the_fetch_threads_of_a_slow_store(dpi, late_model):
+    flags, counted = late_model
+    slow = ["bench", *flags, "--batch", "8", "--callers", "2", "--pool", "16000", "--seconds", "1.5"]
+    run, = dpi(*slow, "--option", "store.fetch_threads=16", "--json").json()["runs"]
+    f, (reads, rows) = run["fetches"], map(int, counted.read_text().split())
+    assert 0 < f["reads"] <= reads and 0 < f["reads"] * f["rows_per_read"] <= rows  # the store's own count has the warm-up too
+    assert f["read_us"] >= 10_000
+    # Little's law: two callers who wait for reads of both tables keep at most four threads busy.
+    assert f["threads_busy"] == pytest.approx(f["reads_per_second"] * f["read_us"] * 1e-6, rel=1e-6)
+    assert 1 < f["threads_busy"] <= 4.1 and not f["limited"]
+    assert f["threads_needed"] == math.ceil(f["threads_busy"] / 0.5)
+    assert (f["fetch_threads"], f["fetch_queue"], f["queue_needed"]) == (16, 64, 6)
+
+    one = dpi(*slow, "--option", "store.fetch_threads=1", "--json").json()["runs"][0]["fetches"]
+    assert one["limited"] and one["threads_busy"] <= 1.05
+    assert one["reads_per_second"] < f["reads_per_second"]
+    text = dpi(*slow, "--option", "store.fetch_threads=1").ok().out
+    assert "reads into the host tier: " in text and "store.fetch_threads=1: all were busy, and callers waited for them" in text
+    assert "store.fetch_queue=64: all contexts and tables need 6 at once" in text
+    text = dpi(*slow, "--option", "store.fetch_threads=16").ok().out
+    assert "these reads need " in text and " at a load of 0.5" in text
+
+
+def test_bench_of_rows_that_are_all_cached_has_no_reads(dpi):
+    assert dpi(*bench("--device", "cpu", "--json")).json()["runs"][0]["fetches"] is None

@@ -182,6 +182,7 @@ std::optional<TierStats> tier_stats_of(const Model& m, int32_t table) {
     sum->defaulted += s->defaulted, sum->dropped += s->dropped;
     sum->down += s->down, sum->expired += s->expired;
     sum->fetched += s->fetched, sum->missing += s->missing, sum->failed += s->failed, sum->bytes += s->bytes;
+    sum->reads += s->reads, sum->read_ns += s->read_ns;
     sum->p50_ns = std::max(sum->p50_ns, s->p50_ns), sum->p99_ns = std::max(sum->p99_ns, s->p99_ns);
   }
   return sum;
@@ -201,6 +202,8 @@ void write_tier(JsonWriter* w, const std::string& name, const TierStats& s) {
   w->field("failed", s.failed);
   w->field("expired", s.expired);
   w->field("fetched_bytes", s.bytes);
+  w->field("reads", s.reads);
+  w->field("read_us", s.read_ns / 1000);
   w->field("fetch_p50_us", static_cast<double>(s.p50_ns) / 1000);
   w->field("fetch_p99_us", static_cast<double>(s.p99_ns) / 1000);
   w->field("device_sampled", s.device_sampled);

@@ -62,6 +62,7 @@ TierStats SharedTier::stats(int32_t table, const tiered::CacheMember& member) co
   r.fetched = s.fetches.fetched, r.missing = s.fetches.absent, r.failed = s.fetches.failed;
   const tiered::HostCache::Sampled sampled = cache->sampled(table);
   r.device_sampled = sampled.all, r.device_hits = sampled.held;
+  r.reads = s.fetches.reads, r.read_ns = s.fetches.read_ns;
   r.bytes = s.fetches.bytes, r.p50_ns = s.fetches.p50_ns, r.p99_ns = s.fetches.p99_ns;
   return r;
 }

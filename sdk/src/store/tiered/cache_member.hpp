@@ -41,8 +41,9 @@ inline void add_counts(const TableCounts& from, TableCounts* to) {
 /// Counts of a table's fetches: rows, and bytes of the source.
 struct FetchCount {
   uint64_t fetched = 0, absent = 0, failed = 0, bytes = 0;
-  uint64_t expired = 0;      // left the queue: nobody waited for them any more, or their store was down
-  LatencyHistogram latency;  // of fetches, not of rows
+  uint64_t expired = 0;  // left the queue: nobody waited for them any more, or their store was down
+  uint64_t reads = 0, read_ns = 0;  // by fetch threads: how many, and their time together
+  LatencyHistogram latency;         // of fetches, not of rows
 };
 using FetchCounts = std::vector<FetchCount>;  // per table
 

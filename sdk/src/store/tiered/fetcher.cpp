@@ -367,6 +367,8 @@ void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {
   uint64_t found = 0;
   for (const uint64_t word : job.found) found += static_cast<uint64_t>(std::popcount(word));
   c.latency.add(ns);
+  ++c.reads;
+  c.read_ns += ns;
   if (!ok) {
     c.failed += job.n;
     return;
@@ -379,8 +381,15 @@ void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {
 Fetcher::TableStats Fetcher::stats(const FetchCounts& counts, int32_t table) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const FetchCount& c = counts[static_cast<size_t>(table)];
-  return {
-      c.fetched, c.absent, c.failed, c.expired, c.bytes, c.latency.quantile(0.5), c.latency.quantile(0.99)};
+  return {c.fetched,
+          c.absent,
+          c.failed,
+          c.expired,
+          c.bytes,
+          c.reads,
+          c.read_ns,
+          c.latency.quantile(0.5),
+          c.latency.quantile(0.99)};
 }
 
 Fetcher::QueueStats Fetcher::queue(int32_t store) const {

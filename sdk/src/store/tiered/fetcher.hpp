@@ -76,6 +76,7 @@ class Fetcher {
   struct TableStats {
     uint64_t fetched = 0, absent = 0, failed = 0, expired = 0;  // rows
     uint64_t bytes = 0;                                         // of the source
+    uint64_t reads = 0, read_ns = 0;                            // of fetch threads
     uint64_t p50_ns = 0, p99_ns = 0;                            // of fetches, not of rows
   };
 

@@ -9,6 +9,7 @@
 #include "sdk/tools/dpi/commands/command.hpp"
 #include "sdk/tools/dpi/commands/counted.hpp"
 #include "sdk/tools/dpi/commands/profile.hpp"
+#include "sdk/tools/dpi/commands/read_rates.hpp"
 #include "sdk/tools/dpi/commands/synthetic_rows.hpp"
 #include "sdk/tools/dpi/commands/tier_rates.hpp"
 #include "sdk/tools/dpi/shared/metrics.hpp"
@@ -81,6 +82,7 @@ Json measure(const LoadedModel& model, const Pool& pool, int n_callers, double s
     threads.emplace_back(call_until, std::cref(model), std::cref(pool), i * pool.size() / callers.size(),
                          std::cref(stop), &ready, &callers[i]);
   while (ready.load() < n_callers) std::this_thread::yield();
+  const nlohmann::json warm = model.counters();
   const uint64_t begin = monotonic_ns();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   stop = true;
@@ -106,7 +108,9 @@ Json measure(const LoadedModel& model, const Pool& pool, int n_callers, double s
   j["p99_us"] = any ? Json(percentile(&all, 0.99) * 1e6) : Json();
   j["p999_us"] = any ? Json(percentile(&all, 0.999) * 1e6) : Json();
   const nlohmann::json after = model.counters();
-  if (has_tiers(after)) j["tiers"] = tier_rates(before, after);
+  if (!has_tiers(after)) return j;
+  j["tiers"] = tier_rates(before, after);
+  j["fetches"] = read_rates(warm, after, elapsed, model.options());
   return j;
 }
 
@@ -183,6 +187,7 @@ void print_run(const Json& j) {
   print_line(stdout, "%8s %8s %14s %12s %12s %12s%s", j["batch"].dump().c_str(), j["callers"].dump().c_str(),
              count_text(j["rows_per_second"]).c_str(), us("p50_us").c_str(), us("p99_us").c_str(),
              us("p999_us").c_str(), j.contains("tiers") ? rate_columns(j["tiers"]).c_str() : "");
+  if (j.contains("fetches") && !j["fetches"].is_null()) print_read_rates(j["fetches"]);
   std::fflush(stdout);
 }
 

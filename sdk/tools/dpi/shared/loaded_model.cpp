@@ -20,8 +20,11 @@ void show_stage(void* progress, const char* stage, uint64_t done, uint64_t total
 
 template <class Fill>
 nlohmann::json json_of(Fill fill) {
-  std::string text(fill(nullptr, 0), '\0');
-  fill(text.data(), text.size());
+  std::string text;
+  // Counters of a model that is called meanwhile have more digits at the next look.
+  for (size_t n = fill(nullptr, 0); n > text.size(); n = fill(text.data(), text.size()))
+    text.assign(n + 256, '\0');
+  text.resize(text.find('\0') + 1);
   if (!text.empty()) text.pop_back();  // the NUL
   return nlohmann::json::parse(text, nullptr, false);
 }

@@ -32,7 +32,8 @@ class LoadedModel {
   const dpi_model_info& info() const { return info_; }
   const std::vector<dpi_feature_info>& features() const { return features_; }
   const nlohmann::json& schema() const { return schema_; }
-  nlohmann::json counters() const;  // dpi_model_counters_json
+  const nlohmann::json& options() const { return details_.at("options"); }  // in force
+  nlohmann::json counters() const;                                          // dpi_model_counters_json
   std::string feature_name(int32_t i) const { return dpi_model_feature_name(get(), i); }
   std::string head_name(int32_t i) const { return dpi_model_head_name(get(), i); }
   /// "cpu (AMD EPYC, avx512)".
