@@ -24,6 +24,16 @@ dpi_status load_status(dpi_endpoint* e, const std::string& path, uint64_t number
   return dpi_endpoint_load(e, path.c_str(), number, nullptr);
 }
 
+/// How many descriptors of this process are of that file.
+int64_t open_of(const std::string& path) {
+  int64_t n = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    n += fs::read_symlink(entry.path(), gone) == path;
+  }
+  return n;
+}
+
 /// Follows messages of versions that serve and are rolled back to: each has to fit the one before.
 struct Order {
   std::mutex mutex;
@@ -162,6 +172,90 @@ TEST_CASE("files that are seen and not taken are told with the reason") {
   CHECK(heard.find("endpoint", "v4.h5 is not loaded: version 4 is not above 5", DPI_LOG_WARN) != "");
   fs::remove(folder.path + "/v4.h5");
   CHECK(soon([&] { return not_taken().size() == 2; }));
+}
+
+TEST_CASE("a status is of one moment: a version that serves is counted, and is not still loading") {
+  if (versions() == nullptr) return;
+  const EndpointPtr e = make_endpoint("moment", {{"max_contexts", "1"}});
+  set(e.get(), "warm_up_rows", "0");
+  std::atomic<bool> done{false};
+  int looks = 0, loading = 0, wrong = 0;
+  std::string text;
+  std::thread watcher([&] {
+    while (!done) {
+      const json s = told(e.get());
+      const uint64_t version = s.value("version", uint64_t{0});  // numbers are counted up from 1
+      const bool told_apart = !s.contains("loading") || s["loading"]["path"] != s.value("path", "");
+      const bool whole = s["loads"] == version && s["highest_served"] == version && told_apart &&
+                         (version == 0 || s["last_load"]["version"] == version);
+      ++looks;
+      loading += s.contains("loading");
+      if (!whole && ++wrong == 1) text = s.dump();
+    }
+  });
+  for (int i = 0; i < 60; ++i) load(e.get(), bundle(i % 2));
+  done = true;
+  watcher.join();
+  CHECK_MESSAGE(wrong == 0, text);
+  CHECK(looks > 60);
+  CHECK(loading > 0);
+}
+
+TEST_CASE("times in a status have milliseconds, and no digits that mean nothing") {
+  if (versions() == nullptr) return;
+  const EndpointPtr e = make_endpoint("digits", {{"max_contexts", "1"}});
+  for (int i = 0; i < 6; ++i) {
+    load(e.get(), bundle(i % 2));
+    if (i == 0) continue;
+    const std::string text = status(e.get());
+    const std::string key = "\"seconds_left\":";
+    const size_t at = text.find(key);
+    REQUIRE(at != std::string::npos);
+    const std::string number = text.substr(at + key.size(), text.find_first_of(",}", at) - at - key.size());
+    const size_t point = number.find('.');
+    CHECK_MESSAGE((point == std::string::npos || number.size() - point <= 4), number);
+    CHECK(std::stod(number) > 200);
+    CHECK(std::stod(number) <= 300);
+    sleep_ms(3);
+  }
+}
+
+TEST_CASE("the file of a version is closed when nobody reads the version any more") {
+  if (versions() == nullptr) return;
+  if (device() != "cpu") return;  // a host tier reads its rows from the file
+  for (const bool tier : {false, true}) {
+    CAPTURE(tier);
+    const Folder folder;
+    Pairs pairs = {{"max_contexts", "1"}};
+    if (tier) pairs.insert(pairs.end(), {{"store.host_bytes", "100000"}, {"store.resident_bytes", "0"}});
+    const EndpointPtr e = make_endpoint("closes", pairs);
+    for (int i = 1; i <= 3; ++i) put(folder, std::to_string(i) + ".h5", bundle(i));
+    const auto path = [&](int i) { return folder.path + "/" + std::to_string(i) + ".h5"; };
+    set(e.get(), "keep_seconds", "300");
+    load(e.get(), path(1));
+    CHECK(open_of(path(1)) > 0);  // the next delta starts from it
+    dpi_model* held = nullptr;
+    REQUIRE(dpi_endpoint_acquire(e.get(), &held, nullptr) == DPI_OK);
+    load(e.get(), path(2));
+    load(e.get(), path(3));
+    CHECK(told(e.get())["kept"]["version"] == 2);
+    const TagRows rows(3);
+    std::vector<float> scores(3);
+    CHECK(dpi_predict(held, &rows.batch, scores.data(), scores.size(), nullptr, nullptr) == DPI_OK);
+    CHECK(rows.tag(scores) == 1);
+    // Who holds the model reads rows of its tier from the file; resident tables need none.
+    CHECK((tier ? open_of(path(1)) > 0 : soon([&] { return open_of(path(1)) == 0; })));
+    dpi_model_free(held);
+    // The endpoint's thread may be hashing a version that has gone.
+    CHECK(soon([&] { return open_of(path(1)) == 0; }));
+    CHECK(open_of(path(2)) > 0);  // a rollback and the deltas behind it need it
+    CHECK(dpi_endpoint_rollback(e.get(), nullptr) == DPI_OK);
+    CHECK(soon([&] { return open_of(path(3)) == 0; }));
+    CHECK(ask(e.get(), rows).tag == 2);
+    set(e.get(), "keep_seconds", "0");
+    load(e.get(), path(3));
+    CHECK(soon([&] { return open_of(path(2)) == 0; }));
+  }
 }
 
 }  // namespace dpi::test::endpoint_told_test
