@@ -170,13 +170,34 @@ short_form() {
   check "a plugin of another build of the interface is not packed" other_plugin
 }
 
+# What a caller sees of a whole build: the minutes of a long step, the time since the start, each tenth of the compilation.
+tells_progress() {  # LOG
+  local steps tenths
+  steps="$(grep -cE '^==> [0-9]+:[0-5][0-9] ' "$1")" tenths="$(grep -cE '^    [0-9]+ of [0-9]+ files$' "$1")"
+  echo "$steps steps with their time, $tenths parts of the compilation"
+  [ "$steps" -ge 10 ] && [ "$tenths" -ge 10 ] && grep -E '^==> [0-9:]+ deb: building .*: about [0-9]+ minutes ' "$1" >/dev/null
+}
+silent() { sed -E '/ of [0-9]+ files$/d' "$1" >"$scratch/silent" && ! tells_progress "$scratch/silent"; }  # planted
+
+# Debug symbols for backtraces, without the types of the whole library, which alone would take more than this.
+debug_is_small() {  # FOLDER
+  local packed=0 file installed=0
+  for file in "$1"/*-dbgsym_*.deb; do
+    packed=$((packed + $(stat -c %s "$file")))
+    installed=$((installed + $(dpkg-deb -f "$file" Installed-Size)))
+  done
+  echo "-dbgsym: $((packed / 1000)) kB packed, $installed KiB installed"
+  [ $packed -gt 0 ] && [ $packed -le 25000000 ] && [ $installed -le 28000 ]
+}
+
 # Another folder, another name, nothing from a compiler cache.
 elsewhere() {
   local copy="$scratch/another place"
   copy="${copy// /_}"
   mkdir "$copy"
   git -c safe.directory="$ROOT" ls-files -coz --exclude-standard | xargs -0 cp --parents -t "$copy" && [ ! -d shared ] || true
-  SOURCE_DATE_EPOCH="$(git -c safe.directory="$ROOT" log -1 --format=%ct)" CCACHE_DISABLE=1 "$copy/packaging/build.sh" --out "$scratch/elsewhere" "${cuda[@]}" --jobs "$jobs"
+  SOURCE_DATE_EPOCH="$(git -c safe.directory="$ROOT" log -1 --format=%ct)" CCACHE_DISABLE=1 "$copy/packaging/build.sh" --out "$scratch/elsewhere" "${cuda[@]}" --jobs "$jobs" \
+    | tee "$scratch/progress"
 }
 
 # The record of the binary interface holds for the library that is packed, by its debug symbols.
@@ -197,6 +218,7 @@ full_form() {
   check "the plugins for stores open from their packages" stores_open "$out"
   check "a byte more is noticed" differs "$out"
   check "the binary interface is the recorded one" real_abi "$out"
+  check "debug symbols are small" debug_is_small "$out"
   check "the packages numbered one lower" packaging/build.sh --out "$older" --revision 0 "${cuda[@]}" --jobs "$jobs" || return
   check "the .rpms" "$here/rpm_test.sh" "$older" "$out"
   if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare --mount true 2>/dev/null; then
@@ -209,7 +231,10 @@ full_form() {
   else
     echo "skipped: aarch64: needs packaging/setup.sh aarch64"
   fi
-  check "all packages, compiled anew elsewhere" elsewhere && check "both have the same bytes" same_files "$out" "$scratch/elsewhere"
+  check "all packages, compiled anew elsewhere" elsewhere || return
+  check "both have the same bytes" same_files "$out" "$scratch/elsewhere"
+  check "a build tells its steps, minutes and tenths" tells_progress "$scratch/progress"
+  check "a build without tenths is noticed" silent "$scratch/progress"
 }
 
 if [ $short = yes ]; then short_form; else full_form; fi
