@@ -147,6 +147,33 @@ TEST_CASE("damaged in any file: refused by name, or read right; never a crash or
   CHECK(refusals > 8);
 }
 
+TEST_CASE("a damaged file is the store's fault: DPI_E_IO at the load, and the text says what to do") {
+  if (!have_models() || !have_rocksdb()) return;
+  const Folder folder;
+  const std::string tables = folder.path() + "/tables", copy = folder.path() + "/copy";
+  fill_store("rocksdb", {{"path", tables}});
+  int files = 0;
+  for (const auto& file : fs::directory_iterator(tables)) {
+    if (file.path().extension() != ".sst") continue;
+    fs::remove_all(copy);
+    fs::copy(tables, copy);
+    const std::string path = copy + "/" + file.path().filename().string();
+    std::fstream f(path, std::ios::binary | std::ios::in | std::ios::out);
+    f.seekp(-52, std::ios::end);  // of the footer: where its first block lies
+    f.put('\x5a');
+    f.close();
+    const Loaded l = try_load(external(), at(copy));
+    CHECK_MESSAGE(l.code == DPI_E_IO, l.message);
+    CHECK_MESSAGE(l.message.find(path + ": is damaged") != std::string::npos, l.message);
+    CHECK_MESSAGE(l.message.find("load its tables again") != std::string::npos, l.message);
+    ++files;
+  }
+  CHECK(files > 0);
+  const Ran stat = run_store("stat '" + whole() + "' --rocksdb '" + copy + "'");
+  CHECK(stat.status == 5);
+  CHECK_MESSAGE(stat.said.find("is damaged") != std::string::npos, stat.said);
+}
+
 TEST_CASE("overwritten or cut under the model that reads it: an error by name, never another score") {
   if (!have_models() || !have_rocksdb()) return;
   void (*harm)(const fs::path&) = nullptr;
@@ -189,7 +216,7 @@ TEST_CASE("dpi store load on a disk that fills up says so, leaves nothing to be 
     CHECK_MESSAGE(first.status == 5, first.said);
     CHECK_MESSAGE(first.said.find("No space left on device") != std::string::npos, first.said);
     const Loaded l = try_load(external(), at(tables));
-    CHECK_MESSAGE((l.code == DPI_E_NOT_FOUND || l.code == DPI_E_BAD_MODEL), l.message);
+    CHECK_MESSAGE((l.code == DPI_E_NOT_FOUND || l.code == DPI_E_IO), l.message);
     ++full;
     const Ran again = run_store(arguments);
     CHECK_MESSAGE(again.status == 0, again.said);

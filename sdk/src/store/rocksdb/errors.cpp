@@ -23,13 +23,13 @@ Status io_error(const rocksdb::Status& s, const std::string& place) {
 
 }  // namespace
 
-Status told(const rocksdb::Status& s, const std::string& place) {
+Status told(const rocksdb::Status& s, const std::string& place, Code damaged) {
   if (s.ok()) return {};
   if (s.IsTimedOut()) return Status(Code::kTimeout, place + ": the deadline has passed");
   if (s.IsMemoryLimit()) return Status(Code::kOutOfMemory, place + ": " + s.ToString());
   if (s.IsCorruption()) {
-    return Status(Code::kBadModel, place + ": is damaged (" + s.ToString() +
-                                       "); take the directory away and load its tables again");
+    return Status(damaged, place + ": is damaged (" + s.ToString() +
+                               "); take the directory away and load its tables again");
   }
   if (s.IsIOError() || s.IsPathNotFound()) return io_error(s, place);
   return Status(Code::kIo, place + ": " + s.ToString());

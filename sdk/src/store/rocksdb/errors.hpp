@@ -10,6 +10,6 @@
 namespace dpi::rocks {
 
 /// place: "/srv/rows", "/srv/rows: table 'users'".
-Status told(const rocksdb::Status& s, const std::string& place);
+Status told(const rocksdb::Status& s, const std::string& place, Code damaged = Code::kBadModel);
 
 }  // namespace dpi::rocks

@@ -108,7 +108,7 @@ Status check_files(const std::string& directory) {
     if (!name.ends_with(".sst")) continue;
     const std::string path = directory + "/" + std::string(name);
     if (look_at(path) != Verdict::kDamaged) continue;
-    return bad_model(path + ": is damaged; take the directory away and load its tables again");
+    return Status(Code::kIo, path + ": is damaged; take the directory away and load its tables again");
   }
   return {};
 }

@@ -121,7 +121,7 @@ Store::~Store() {
 Result<std::vector<std::string>> Store::list_families() const {
   std::vector<std::string> names;
   const rocksdb::Status s = rocksdb::DB::ListColumnFamilies(db_options(true), settings_.path, &names);
-  if (!s.ok()) return told(s, settings_.path);
+  if (!s.ok()) return told(s, settings_.path, Code::kIo);
   return names;
 }
 
@@ -146,7 +146,7 @@ Status Store::open_families(bool read_only, const std::vector<std::string>& name
       read_only ? rocksdb::DB::OpenForReadOnly(o, settings_.path, descriptors, &families_, &db)
                 : rocksdb::DB::Open(o, settings_.path, descriptors, &families_, &db);
   db_.reset(db);
-  return told(s, settings_.path);
+  return told(s, settings_.path, Code::kIo);
 }
 
 rocksdb::ColumnFamilyHandle* Store::family(const std::string& name) const {
@@ -261,9 +261,9 @@ Status Store::count_rows(const Table& t) const {
   for (const auto& [name, properties] : files) rows += properties->num_entries;
   const int64_t expected = t.updates.sequence > 0 ? t.updates.entries : t.record.rows;
   if (rows == static_cast<uint64_t>(expected)) return {};
-  return bad_model(place(t.spec) + ": is damaged: its files have " + std::to_string(rows) +
-                   " rows, expected " + std::to_string(expected) +
-                   "; take the directory away and load its tables again");
+  return Status(Code::kIo, place(t.spec) + ": is damaged: its files have " + std::to_string(rows) +
+                               " rows, expected " + std::to_string(expected) +
+                               "; take the directory away and load its tables again");
 }
 
 /// An empty directory without a marker is of a loader that was killed before it set it.
