@@ -391,7 +391,7 @@ def test_missing_numbers_are_counted_among_the_rows_given_alone(tmp_path):
         assert bundle.golden["n"] > 4 and compare_golden(bundle)["failures"] == []
 
 
-class OfHistory(Pooled):
+class PooledAndPrice(Pooled):
     """Pooled, plus a number."""
 
     def forward(self, history, price):
@@ -402,9 +402,9 @@ def test_each_reason_for_nan_is_counted(tmp_path):
     rows = {"history": torch.tensor([[1, 2, 0], [0, 0, 0], [3, 0, 0], [2, 2, 1], [1, 0, 0]]), "price": torch.tensor([float("nan"), 1.0, 2.0, 3.0, float("nan")])}
     says = "NaN for 3 of 5 rows given (a number is missing, that is NaN: 'price' in 2 of 5; "
     with pytest.warns(UserWarning, match=re.escape(says) + ".*; 1 of them for another reason, as a softmax over an empty bag"):
-        from_torch(OfHistory(), tmp_path / "m.h5", features={"history": {"table": "items"}, "price": {"missing": "default"}}, example=rows, rows=rows)
+        from_torch(PooledAndPrice(), tmp_path / "m.h5", features={"history": {"table": "items"}, "price": {"missing": "default"}}, example=rows, rows=rows)
     with pytest.warns(UserWarning, match=r"NaN for \d+ of 32 rows made for the check \(as a softmax over an empty bag is\)"):
-        from_torch(OfHistory(), tmp_path / "m.h5", features={"history": {"table": "items"}, "price": {"missing": "default"}}, example=rows, rows=rows)
+        from_torch(PooledAndPrice(), tmp_path / "m.h5", features={"history": {"table": "items"}, "price": {"missing": "default"}}, example=rows, rows=rows)
 
 
 #: the same cells in each form that a caller has them in, numbers with a gap among them
