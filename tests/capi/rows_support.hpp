@@ -101,15 +101,10 @@ struct RowsAnswer {
   bool right = false;
 };
 inline RowsAnswer ask(dpi_endpoint* e, const KnownRows& rows) {
-  RowsAnswer a;
-  std::vector<float> out(static_cast<size_t>(rows.batch.rows), -1.0f);
-  dpi_run_options run = DPI_RUN_OPTIONS_INIT;
-  run.version = &a.version;
-  Error error;
-  a.code = dpi_endpoint_predict(e, &rows.batch, out.data(), out.size(), &run, &error);
-  a.text = error.text();
-  a.right = a.code == DPI_OK && rows.right(a.version, out);
-  return a;
+  std::vector<float> out;
+  Answer a = ask(e, rows.batch, &out);
+  const bool right = a.code == DPI_OK && rows.right(a.version, out);
+  return {a.code, std::move(a.text), a.version, right};
 }
 
 }  // namespace dpi::test

@@ -109,14 +109,21 @@ struct Answer {
   uint64_t version = 0;
 };
 
-inline Answer ask(dpi_endpoint* e, const TagRows& rows) {
+/// One call; *out gets a score a row. The tag is the caller's to find.
+inline Answer ask(dpi_endpoint* e, const dpi_batch& batch, std::vector<float>* out) {
   Answer a;
-  std::vector<float> out(static_cast<size_t>(rows.batch.rows), -1.0f);
+  out->assign(static_cast<size_t>(batch.rows), -1.0f);
   dpi_run_options run = DPI_RUN_OPTIONS_INIT;
   run.version = &a.version;
   Error error;
-  a.code = dpi_endpoint_predict(e, &rows.batch, out.data(), out.size(), &run, &error);
+  a.code = dpi_endpoint_predict(e, &batch, out->data(), out->size(), &run, &error);
   a.text = error.text();
+  return a;
+}
+
+inline Answer ask(dpi_endpoint* e, const TagRows& rows) {
+  std::vector<float> out;
+  Answer a = ask(e, rows.batch, &out);
   if (a.code == DPI_OK) a.tag = rows.tag(out);
   return a;
 }

@@ -52,14 +52,20 @@ Status check_names(const Manifest& manifest, const ModelOptions& options) {
   return {};
 }
 
-BundleTable place_in_file(const Bundle& bundle, const PlanTable& t) {
-  const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
+/// All but the place of its rows.
+BundleTable without_place(const PlanTable& t, const TableSpec& spec) {
   BundleTable b;
   b.name = t.name;
   b.dim = static_cast<int32_t>(spec.dim);
   b.in_file = spec.dtype;
   b.dtype = t.dtype;
   b.rows = spec.rows;
+  return b;
+}
+
+BundleTable place_in_file(const Bundle& bundle, const PlanTable& t) {
+  const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
+  BundleTable b = without_place(t, spec);
   b.offset = bundle.find(spec.data)->extent.offset;
   if (!spec.scale.empty()) b.scale_offset = bundle.find(spec.scale)->extent.offset;
   return b;
@@ -81,12 +87,7 @@ Status check_external(const TableSpec& t, const TierOptions& o) {
 
 BundleTable place_elsewhere(const PlanTable& t, const Manifest& manifest, int32_t index) {
   const TableSpec& spec = manifest.tables[static_cast<size_t>(t.source)];
-  BundleTable b;
-  b.name = t.name;
-  b.dim = static_cast<int32_t>(spec.dim);
-  b.in_file = spec.dtype;
-  b.dtype = t.dtype;
-  b.rows = spec.rows;
+  BundleTable b = without_place(t, spec);
   b.elsewhere = index;
   if (spec.key_set >= 0) {
     const KeySetSpec& set = manifest.key_sets[static_cast<size_t>(spec.key_set)];

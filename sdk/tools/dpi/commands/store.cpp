@@ -119,10 +119,7 @@ int32_t store_mode(const std::string& action) {
 int store(const StoreArgs& args) {
   // What a table is called in the store is a hash that the file states: it must be that of its rows.
   HashThreads threads;
-  BundleOptions how;
-  how.workers = threads.workers();
-  how.check_hashes = have_content_hash();
-  auto bundle = take(Bundle::open(args.bundle, how));
+  auto bundle = take(Bundle::open(args.bundle, threads.checking()));
   Chosen chosen = choose(*bundle, args);
   chosen.request.mode = store_mode(args.action);
   const std::unique_ptr<PluginSource> source = open_store(args, chosen.request);

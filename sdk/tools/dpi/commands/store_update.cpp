@@ -99,9 +99,7 @@ void print_update(const Json& t) {
 
 int store_update(const StoreArgs& args) {
   HashThreads threads;
-  BundleOptions options;
-  options.workers = threads.workers();
-  options.check_hashes = have_content_hash();
+  const BundleOptions options = threads.checking();
   tiered::StoreRequest request;
   request.mode = DPI_STORE_UPDATE;
   request.settings = store_settings(args);

@@ -249,13 +249,11 @@ void print_verdict(const Json& j) {
 }  // namespace
 
 int verify(const VerifyArgs& args) {
-  BundleOptions options;
+  HashThreads threads;
+  BundleOptions options = threads.checking();
   for (const auto& [key, value] : args.common.pairs()) {
     if (key == "require_signature") options.require_signature = value;
   }
-  HashThreads threads;
-  options.workers = threads.workers();
-  options.check_hashes = have_content_hash();
   Json j;
   j["bundle"] = args.bundle;
   GoldenRows golden;
