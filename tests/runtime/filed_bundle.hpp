@@ -16,7 +16,7 @@
 namespace dpi::test {
 
 /// A stated bundle whose rows lie in a file of its own, as the host tier wants them.
-class FiledBundle final : public StatedBundle {
+class FiledBundle : public StatedBundle {
  public:
   FiledBundle(ModelBuilder& builder, float dense) : StatedBundle(builder, dense) { write(); }
   ~FiledBundle() override { std::filesystem::remove(path_); }

@@ -182,7 +182,7 @@ TEST_CASE("waiting: a pool that closes serves those that wait, and refuses the n
   Fixture f;
   const ModelPtr m = f.model(1);
   for (int round = 0; round < 20; ++round) {
-    ContextPool pool(m->engine(), 1 + round % 2, 16, 4096);
+    ContextPool pool(m->engine(), {1 + round % 2, 0}, 16, 4096);
     std::vector<ContextPool::Lease> held;
     while (static_cast<int32_t>(held.size()) < pool.size()) held.push_back(pool.acquire({}).value());
     std::atomic<int> served{0}, refused{0};

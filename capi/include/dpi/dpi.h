@@ -77,7 +77,7 @@ enum {
   DPI_E_NO_DEVICE = 8,        /* the device asked for cannot be used; the text says why                     */
   DPI_E_TIMEOUT = 9,          /* the deadline passed                                                        */
   DPI_E_CANCELLED = 10,       /* the cancel flag was set                                                    */
-  DPI_E_QUEUE_FULL = 11,      /* the fetch queue is full (store.fetch_queue, store.fetch_bytes): try again  */
+  DPI_E_QUEUE_FULL = 11,      /* too many reads or waiting calls (store.fetch_queue, store.parked): retry   */
   DPI_E_CLOSED = 12,          /* the model is being freed                                                   */
   DPI_E_FORKED = 13,          /* the handle belongs to the parent process                                   */
   DPI_E_VERSION = 14,         /* compiled with a newer header, and uses what this library lacks             */
@@ -203,6 +203,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.fetch_threads    1 ... 64                  2         the model's threads that read rows (dpi-fetch)
  *   store.fetch_queue      1 ... 65536               64        reads of up to 256 rows, waiting or running
  *   store.fetch_bytes      65536 ...                 67108864  bytes being read, at most
+ *   store.parked           0 ... 4096                0         calls that wait for rows; 0 = 4 * max_contexts
  *   store.down             as_miss | default | fail  as_miss   what uncached rows of a store that is down get
  *   store.down_failures    1 ... 1000                5         failed reads after which a store is down
  *   store.down_seconds     1 ... 3600                10        the time for store.down_failures
@@ -267,9 +268,9 @@ DPI_API void dpi_model_retain(dpi_model* model) DPI_NOEXCEPT;
  * frees the model. No call may begin once the last reference is dropped. One that another thread was entering
  * at that moment finishes too, or gets DPI_E_CLOSED (0, -1 or NULL where there is no status). */
 DPI_API void dpi_model_free(dpi_model* model) DPI_NOEXCEPT;
-/* Creates all contexts of the model's pool (option max_contexts) and runs batches of up to max_rows rows
- * through each, so that no later call pays for a first time. With option threads it then measures, for at
- * most 60 ms, from which sizes on calls gain by them. */
+/* Creates all contexts of the model's pool (options max_contexts and, with a host tier, store.parked) and
+ * runs batches of up to max_rows rows through each, so that no later call pays for a first time. With option
+ * threads it then measures, for at most 60 ms, from which sizes on calls gain by them. */
 DPI_API dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* error) DPI_NOEXCEPT;
 
 enum { DPI_DEVICE_REF = 0, DPI_DEVICE_CPU = 1, DPI_DEVICE_CUDA = 2, DPI_DEVICE_OTHER = 3 };
@@ -321,9 +322,10 @@ DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t c
 /* Device, and why; options; memory by table and device; place of spread tables; "stores" (above); plan. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Counts since load: "calls", "rows", "nonfinite_rows", "errors" by code, "waits" for a context and the
- * longest in "longest_wait_ms", "saturated"; lists "devices", "features" (values by cause), "tiers" (lookups
- * in the host tier), "stores" (below it), "peers" (tables on several devices). The page Observability says
- * what each key counts. A refused call counts too; dpi_rows counts unreadable values when given them. */
+ * longest in "longest_wait_ms", "parked" (calls that waited for rows) and "parked_now", "saturated"; lists
+ * "devices", "features" (values by cause), "tiers" (lookups in the host tier), "stores" (below it), "peers"
+ * (tables on several devices). The page Observability says what each key counts. A refused call counts too;
+ * dpi_rows counts unreadable values when given them. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
 /* Floats of a row of a table, as dpi_table_lookup reads it; -1 where that would refuse the table. */
@@ -406,9 +408,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_table_lookup_run(
 
 /* ---- contexts ------------------------------------------------------------------------------------------ */
 /* Optional per-thread handle: own scratch, no hop through the model's pool, and writable memory for one
- * batch. Keeps the model alive. max_contexts does not count it, and dpi_model_warm_up does not warm it.
- * max_rows, max_nnz: capacity of the view, not the options of these names (which bound a chunk); max_nnz: ids
- * of all slots together, <= 0 stands for max_rows * num_slots, which is the minimum. */
+ * batch. Keeps the model alive. max_contexts does not count it, nor does store.parked; dpi_model_warm_up does
+ * not warm it. max_rows, max_nnz: capacity of the view, not the options of these names (which bound a chunk);
+ * max_nnz: ids of all slots together, <= 0 stands for max_rows * num_slots, which is the minimum. */
 typedef struct dpi_context dpi_context;
 DPI_API DPI_NODISCARD dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nnz,
                                                     dpi_context** out, dpi_error* error) DPI_NOEXCEPT;

@@ -140,7 +140,7 @@ func (p *page) counters(text string) error {
 }
 
 // gauges are counters' keys whose numbers also fall, as those that end in _ms do.
-var gauges = map[string]bool{"queued": true, "running": true}
+var gauges = map[string]bool{"queued": true, "running": true, "parked_now": true}
 
 // counter shows a number under its key, an object with its keys as a label, a list by its elements' names. What ends in _ms
 // or is one of gauges is a gauge, everything else only grows; true and false are the gauges 1 and 0. Errors are labelled by

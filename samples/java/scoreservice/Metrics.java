@@ -87,7 +87,7 @@ public final class Metrics {
     }
 
     /** Keys whose numbers also fall, as those that end in _ms do. */
-    private static final Set<String> GAUGES = Set.of("queued", "running");
+    private static final Set<String> GAUGES = Set.of("queued", "running", "parked_now");
 
     /**
      * A number under its key; an object with its keys as a label; a list by its elements' names. What ends in _ms or is one of

@@ -26,6 +26,7 @@
 #include "base/status.hpp"
 #include "plan/pinned_row.hpp"
 #include "plan/row_term.hpp"
+#include "store/row_wait.hpp"
 #include "store/store_status.hpp"
 #include "store/table_handover.hpp"
 
@@ -109,6 +110,7 @@ struct StoreRequest {
   uint64_t deadline_ns = 0;  // CLOCK_MONOTONIC, 0 = none
   bool may_wait = true;  // for room that leases hold: no where the caller holds another. kOutOfMemory then
   const volatile int32_t* cancel = nullptr;  // read atomically while waiting: not 0 = kCancelled
+  RowWait* row_wait = nullptr;               // told of waits; null = nobody is
 };
 
 /// The most that one request asks of tiered tables.

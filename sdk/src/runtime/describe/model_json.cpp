@@ -119,6 +119,7 @@ void write_memory(JsonWriter* w, const Model& m) {
   w->field("flight_bytes", e.memory().flight);
   w->field("in_flight", e.memory().flights);
   w->field("contexts", e.memory().contexts);
+  w->field("parked_contexts", e.memory().parked);
   w->field("packed_weight_bytes", e.memory().weights);
   w->field("key_bytes", e.memory().keys);
   w->field("encoder_bytes", e.memory().encoders);
@@ -308,6 +309,8 @@ std::string Model::counters_json() const {
   w.field("nonfinite_rows", sums.nonfinite_rows);
   w.field("waits", sums.waits);
   w.field("longest_wait_ms", static_cast<double>(sums.longest_wait_ns / 1000) / 1000);
+  w.field("parked", sums.parked);
+  w.field("parked_now", sums.parked_now);
   uint64_t saturated = 0;
   for (const auto& e : engines_) saturated += e->saturated();
   w.field("saturated", saturated);

@@ -22,6 +22,7 @@ namespace {
 // What describes a model, per byte of the bundle's metadata: kept, and the most while it is planned. The
 // largest that were measured over all bundles of the tests are 8 and 26. A fixed part for what does not grow.
 constexpr uint64_t kKeptPerByte = 10, kPlannedPerByte = 30, kFixed = uint64_t{64} << 10;
+constexpr int32_t kParkedPerContext = 4;
 constexpr uint64_t kFlightFixed = uint64_t{16} << 10, kFlightPerOp = 1536, kFlightPerValue = 64;
 
 /// Sizes of the file's parts that the forecast uses.
@@ -39,6 +40,10 @@ struct FileSizes {
 };
 
 uint64_t block_of(uint64_t bytes) { return std::min<uint64_t>(bytes, kReadBlockBytes); }
+
+bool reads_tier(const ModelOptions& o, const Plan& plan) {
+  return o.tiers.host_bytes > 0 && !plan.placements.empty();
+}
 
 /// One flight: as Flight::allocate, create_streams and BoundOps take it.
 Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& device, MemoryForecast* f) {
@@ -62,7 +67,7 @@ Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& 
       host.count > 1 ? 2 * static_cast<uint64_t>(host.kept_rows()) * plan.heads.size() * sizeof(float) : 0;
   // Host memory has one copy of the input and of the logits; a device has both, and staging has them again.
   const auto arena = static_cast<uint64_t>(memory.arena_bytes), in = static_cast<uint64_t>(input);
-  const uint64_t reader = o.tiers.host_bytes > 0 && !plan.placements.empty() ? tier_reader_bytes(placed) : 0;
+  const uint64_t reader = reads_tier(o, plan) ? tier_reader_bytes(placed) : 0;
   f->device_flight = device.on_device ? arena + in + 2 * scores + device.scratch : 0;
   f->flight =
       (device.on_device ? f->device_flight + in + 2 * scores : arena + in + scores + kept + device.scratch) +
@@ -129,7 +134,8 @@ void count_devices(const ArenaMap& map, const TableRange& range, const ModelOpti
   }
   if (all.size() < 2 && range.owners.empty()) return;
   for (int32_t i = 0; i < static_cast<int32_t>(all.size()); ++i) {
-    const int32_t contexts = i < n ? (f->contexts - i + n - 1) / n : 0;
+    const auto share = [&](int32_t all_of_them) { return (all_of_them - i + n - 1) / n; };
+    const int32_t contexts = i < n ? share(f->contexts) + share(f->parked) : 0;
     f->devices.push_back(
         device_share(map, range, all[static_cast<size_t>(i)], i < n, static_cast<uint64_t>(contexts), *f));
   }
@@ -141,6 +147,11 @@ int32_t context_count(const ModelOptions& options) {
   if (options.max_contexts > 0) return options.max_contexts;
   const auto devices = static_cast<int32_t>(devices_of(options).size());
   return std::clamp(usable_processors(), devices, 1024);
+}
+
+int32_t parked_count(const ModelOptions& options, const Plan& plan) {
+  if (!reads_tier(options, plan)) return 0;
+  return options.tiers.parked > 0 ? options.tiers.parked : kParkedPerContext * context_count(options);
 }
 
 int64_t least_weight_bytes(const ModelOptions& options) {
@@ -190,6 +201,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   f.flights =
       device.on_device ? options.in_flight : host_flights(plan, options.threads, options.max_rows).count;
   f.contexts = context_count(options);
+  f.parked = parked_count(options, plan);
   f.warm_up =
       warm_up_bytes(plan, device.on_device ? options.max_rows * f.flights : most_warm_rows(plan, options));
   count_devices(map, range, options, device, &f);
@@ -233,8 +245,9 @@ std::string MemoryForecast::text() const {
     if (&part != parts) out += ", ";
     out += name + " " + std::to_string(part.second);
     if (name == "contexts")
-      out +=
-          ": " + std::to_string(contexts) + " of " + std::to_string(flights) + " x " + std::to_string(flight);
+      out += ": " + std::to_string(contexts) +
+             (parked > 0 ? " and for calls that wait for rows " + std::to_string(parked) : std::string()) +
+             " of " + std::to_string(flights) + " x " + std::to_string(flight);
   }
   if (shared > 0) out += "; tables that other models hold: " + std::to_string(shared) + ", not counted";
   if (host_tier_shared > 0)

@@ -57,7 +57,8 @@ struct MemoryForecast {
   uint64_t flight = 0;  // one flight of a context: values, packed input, scores, scratch, bound operands
   uint64_t device_flight = 0;        // what of it lies in the device's memory
   int32_t flights = 1;               // of one context, at most
-  int32_t contexts = 1;              // at most
+  int32_t contexts = 1;              // at most, in use
+  int32_t parked = 0;                // at most, of calls that wait for rows: others
   uint64_t warm_up = 0;              // what dpi_model_warm_up takes beside the contexts, while it runs
   uint64_t loading = 0;              // the most at any moment of the load
   uint64_t range = 0;                // of tables and shared: in ranges over several devices
@@ -70,7 +71,7 @@ struct MemoryForecast {
            model + others;
   }
   uint64_t one_context() const { return flight * static_cast<uint64_t>(flights); }
-  uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts); }
+  uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts + parked); }
   /// The least a call needs.
   uint64_t least() const { return kept() + (device_flight != 0 ? flight : one_context()); }
   /// The most at any moment: while loading, or with every context in use by calls of many chunks.
@@ -89,5 +90,8 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
 /// The contexts a model has: the option, or as many as the machine has hardware threads, one per device at
 /// least. Its devices have them in turn.
 int32_t context_count(const ModelOptions& options);
+
+/// Calls that may wait for rows at once: the option, where there is a host tier.
+int32_t parked_count(const ModelOptions& options, const Plan& plan);
 
 }  // namespace dpi

@@ -172,12 +172,15 @@ Status BoundOps::in_block(Status s) const {
   return std::move(s).at(row, lookup_sources_[lookup].feature);
 }
 
-Status BoundOps::acquire_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns,
-                                const volatile int32_t* cancel, bool may_wait) {
+Status BoundOps::acquire_tables(const InputMap& map, const ResolvedRows& rows, const Patience& patience) {
   if (lookups_.empty()) return {};
   const size_t asked = engine_.store().needs_ids() ? lookups_.size() : engine_.plan().placements.size();
   for (size_t i = 0; i < asked; ++i) point_lookup(i, map, rows);
-  auto ready = reader_.acquire({{lookups_.data(), asked}, deadline_ns, may_wait, cancel});
+  auto ready = reader_.acquire({{lookups_.data(), asked},
+                                patience.deadline_ns,
+                                patience.may_wait,
+                                patience.cancel,
+                                patience.row_wait});
   if (!ready.ok()) return in_block(std::move(ready).status());
   if (ready.value() == Readiness::kLate)
     return {Code::kTimeout, "embedding rows did not arrive before the deadline"};

@@ -33,8 +33,13 @@ class BoundOps {
 
   /// Takes a lease of the rows that the block in staging will read, with its places and views. The flight
   /// gives it back when its ops have finished; a failure leaves none, and names a row of the block.
-  Status acquire_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns,
-                        const volatile int32_t* cancel, bool may_wait);
+  struct Patience {  // as of a StoreRequest
+    uint64_t deadline_ns = 0;
+    const volatile int32_t* cancel = nullptr;
+    bool may_wait = true;
+    RowWait* row_wait = nullptr;
+  };
+  Status acquire_tables(const InputMap& map, const ResolvedRows& rows, const Patience& patience);
   /// Changes when the views that acquire_tables took have changed.
   uint64_t table_addresses() const { return seen_addresses_; }
 

@@ -30,6 +30,8 @@ struct CounterSums {
   uint64_t errors[kCodes] = {};  // by Code
   uint64_t waits = 0;            // for a context, a millisecond or more
   uint64_t longest_wait_ns = 0;
+  uint64_t parked = 0;      // times that a call gave its place away while it waited for rows
+  uint64_t parked_now = 0;  // calls that have done so now
   std::vector<FeatureSums> by_feature;
   /// One per device of the model, in their order, there from the start: adding up takes no memory, since a
   /// context that is freed adds what it counted.

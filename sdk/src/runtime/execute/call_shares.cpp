@@ -85,6 +85,7 @@ Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_
     call.logits = logits != nullptr ? logits + (at - begin) * heads : nullptr;
     call.deadline_ns = job.control.deadline_ns;
     call.cancel = job.control.cancel;
+    call.row_wait = job.control.row_wait;
     call.counters = mine.counters.data();
     call.crew = job.crew;
     DPI_RETURN_IF_ERROR(flights_[static_cast<size_t>(share)]->begin(job.batch, range, call));

@@ -88,6 +88,7 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
     call.logits = control.logits != nullptr ? control.logits + begin * heads : nullptr;
     call.deadline_ns = control.deadline_ns;
     call.cancel = control.cancel;
+    call.row_wait = control.row_wait;
     call.counters = counters_.data();
     if (any_busy())
       call.others = {[](void* self) { return static_cast<Context*>(self)->finish_all(); }, this};

@@ -37,14 +37,44 @@ void wake(const Waiter* w) {
 
 }  // namespace
 
-ContextPool::ContextPool(std::vector<const Engine*> engines, int32_t size, int64_t max_rows, int64_t max_nnz)
+ContextPool::ContextPool(std::vector<const Engine*> engines, const Bounds& bounds, int64_t max_rows,
+                         int64_t max_nnz)
     : engines_(std::move(engines)),
-      size_(size),
+      size_(bounds.size),
+      parked_(bounds.parked),
       max_rows_(max_rows),
       max_nnz_(max_nnz),
-      places_(std::make_unique<Place[]>(static_cast<size_t>(size))) {
-  for (int32_t i = 0; i < size_; ++i)
-    places_[i].counters = CallCounters(engines_[0]->schema().features.size());
+      kits_(std::make_unique<Kit[]>(static_cast<size_t>(size_) + static_cast<size_t>(parked_))),
+      places_(std::make_unique<Place[]>(static_cast<size_t>(size_))) {
+  wait_.spares.resize(engines_.size());
+  for (int32_t i = 0; i < size_ + parked_; ++i) {
+    kits_[i].counters = CallCounters(engines_[0]->schema().features.size());
+    kits_[i].device = device_of(i < size_ ? i : i - size_);
+    if (i < size_) {
+      places_[i].kit = &kits_[i];
+    } else {
+      wait_.spares[static_cast<size_t>(kits_[i].device)].put(&kits_[i]);
+    }
+  }
+}
+
+void ContextPool::Spares::put(Kit* kit) {
+  Kit*& list = kit->context != nullptr ? used : unused;
+  kit->next = std::exchange(list, kit);
+}
+
+/// One with a context, where there is one.
+ContextPool::Kit* ContextPool::Spares::take() {
+  Kit*& list = used != nullptr ? used : unused;
+  Kit* const kit = list;
+  if (kit != nullptr) list = kit->next;
+  return kit;
+}
+
+ContextPool::Kit* ContextPool::Spares::take_unused() {
+  Kit* const kit = unused;
+  if (kit != nullptr) unused = kit->next;
+  return kit;
 }
 
 bool ContextPool::claim(int32_t index) {
@@ -66,6 +96,18 @@ int32_t ContextPool::claim_near() {
   return -1;
 }
 
+/// The first free context of a device from where this thread looks first; -1 = none is free.
+int32_t ContextPool::claim_on(int32_t device) {
+  const auto devices = static_cast<int32_t>(engines_.size());
+  const int32_t n = (size_ - device + devices - 1) / devices;  // contexts of this device
+  const auto first = static_cast<int32_t>(preferred() % static_cast<uint32_t>(n));
+  for (int32_t k = 0; k < n; ++k) {
+    const int32_t index = device + (first + k) % n * devices;
+    if (claim(index)) return index;
+  }
+  return -1;
+}
+
 /// On the device with the fewest contexts in use, of equal ones the next in turn; there the first free one
 /// from where this thread looks first. -1 = another caller was quicker, or none is free.
 int32_t ContextPool::claim_least_busy() {
@@ -83,41 +125,90 @@ int32_t ContextPool::claim_least_busy() {
     const auto d = static_cast<int32_t>((turn + static_cast<uint32_t>(k)) % static_cast<uint32_t>(devices));
     if (open[d] > 0 && (best < 0 || busy[d] < busy[best])) best = d;
   }
-  if (best < 0) return -1;
-  const int32_t n = (size_ - best + devices - 1) / devices;  // contexts of this device
-  const auto first = static_cast<int32_t>(preferred() % static_cast<uint32_t>(n));
-  for (int32_t k = 0; k < n; ++k) {
-    const int32_t index = best + (first + k) % n * devices;
-    if (claim(index)) return index;
-  }
-  return -1;
+  return best < 0 ? -1 : claim_on(best);
 }
 
 Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
   int32_t index = engines_.size() > 1 ? claim_least_busy() : -1;
   if (index < 0) index = claim_near();
   if (index < 0) {
-    DPI_ASSIGN_OR_RETURN(index, wait(control));
+    DPI_ASSIGN_OR_RETURN(index, wait(control, -1));
   }
-  Lease lease(this, index);
-  Place& place = places_[index];
-  if (place.context == nullptr) {
-    auto made = make_context(index);
-    if (!made.ok()) {
-      place.counters.add_error(made.status().code());
-      return std::move(made).status();
-    }
-    place.context = std::move(made).value();
-  }
+  Lease lease(this, places_[index].kit, index);
+  if (lease.kit_->context == nullptr) DPI_RETURN_IF_ERROR(make_context(lease.kit_));
   return lease;
 }
 
-Result<std::unique_ptr<Context>> ContextPool::make_context(int32_t index) {
+/// For a kit that the caller holds.
+Status ContextPool::make_context(Kit* kit) const {
+  Status failed;
   try {
-    return Context::create(engine_of(index), max_rows_, max_nnz_);
+    auto made = Context::create(*engines_[static_cast<size_t>(kit->device)], max_rows_, max_nnz_);
+    if (made.ok()) kit->context = std::move(made).value();
+    if (!made.ok()) failed = std::move(made).status();
   } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, "out of memory");
+    failed = Status(Code::kOutOfMemory, "out of memory");
   }
+  if (!failed.ok()) kit->counters.add_error(failed.code());
+  return failed;
+}
+
+Result<std::optional<ContextPool::Lease>> ContextPool::new_spare() {
+  std::optional<Lease> lease;
+  {
+    const std::lock_guard<std::mutex> lock(wait_.mutex);
+    Kit* kit = nullptr;
+    for (Spares& s : wait_.spares) {
+      if (kit == nullptr && !wait_.closing) kit = s.take_unused();
+    }
+    if (kit == nullptr) return lease;
+    ++wait_.parked;
+    lease = Lease(this, kit, -1);
+  }
+  DPI_RETURN_IF_ERROR(make_context(lease->kit_));
+  return lease;
+}
+
+void ContextPool::Lease::give_back() const {
+  has_place() ? pool_->release(index_) : pool_->release_parked(kit_);
+}
+
+Status ContextPool::Lease::park() {
+  WaitState& wait = pool_->wait_;
+  {
+    const std::lock_guard<std::mutex> lock(wait.mutex);
+    Kit* const spare = wait.spares[static_cast<size_t>(kit_->device)].take();
+    if (spare == nullptr)
+      return {Code::kQueueFull,
+              std::to_string(wait.parked) + " calls wait for rows already; option store.parked allows more"};
+    pool_->places_[index_].kit = spare;
+    ++wait.parked;
+    ++wait.parks;
+  }
+  pool_->release(std::exchange(index_, -1));
+  return {};
+}
+
+Status ContextPool::Lease::unpark(const RunControl& control) {
+  int32_t index = pool_->claim_on(kit_->device);
+  if (index < 0) {
+    DPI_ASSIGN_OR_RETURN(index, pool_->wait(control, kit_->device));
+  }
+  if (index < 0) return {};
+  const std::lock_guard<std::mutex> lock(pool_->wait_.mutex);
+  Kit*& in_place = pool_->places_[index].kit;
+  pool_->wait_.spares[static_cast<size_t>(kit_->device)].put(std::exchange(in_place, kit_));
+  --pool_->wait_.parked;  // close() waits for the place from now on
+  index_ = index;
+  return {};
+}
+
+/// Ends a call without a place. Nothing of the pool may be touched once the mutex is released.
+void ContextPool::release_parked(Kit* kit) {
+  const std::lock_guard<std::mutex> lock(wait_.mutex);
+  wait_.spares[static_cast<size_t>(kit->device)].put(kit);
+  --wait_.parked;
+  if (wait_.closing) wait_.changed.notify_all();
 }
 
 void ContextPool::release(int32_t index) {
@@ -128,14 +219,14 @@ void ContextPool::release(int32_t index) {
   const Waiter* woken = nullptr;
   {
     const std::lock_guard<std::mutex> lock(wait_.mutex);
-    Waiter* head = wait_.queue.head();
+    Waiter* head = wait_.queue.first_for(device_of(index));
     const uint64_t now = monotonic_ns();
     if (head == nullptr) {
       word.store(wait_.closing ? kReserved : kFree, std::memory_order_release);
       if (wait_.closing) wait_.changed.notify_all();
     } else if (wait_.closing || now >= places_[index].turn_ends_ns) {
       const bool told = head->state.load(std::memory_order_relaxed) == Waiter::kTold;
-      woken = hand(index, now);
+      woken = hand(head, index, now);
       if (told) serve(now);  // the next one looks at what this one was told of
     } else {
       word.store(kFree, std::memory_order_release);
@@ -145,10 +236,9 @@ void ContextPool::release(int32_t index) {
   wake(woken);
 }
 
-/// Gives a context that nobody else may claim to the queue's head, whose turn begins. With mutex held.
-/// Returns whom to wake, nullptr = it is awake; it may be gone by then: only its address is of use.
-Waiter* ContextPool::hand(int32_t index, uint64_t now) {
-  Waiter* w = wait_.queue.head();
+/// Gives a context that nobody else may claim to `w`, whose turn begins. With mutex held. Returns whom to
+/// wake, nullptr = it is awake; it may be gone by then: only its address is of use.
+Waiter* ContextPool::hand(Waiter* w, int32_t index, uint64_t now) {
   places_[index].turn_ends_ns =
       now + std::min(kTurnNs, kRoundNs * static_cast<uint64_t>(size_) / wait_.queue.size());
   wait_.queue.leave(*w);
@@ -163,12 +253,14 @@ Waiter* ContextPool::hand(int32_t index, uint64_t now) {
 /// Hands out what is free and marks the rest, so that its holders look at the queue. With mutex held.
 void ContextPool::serve(uint64_t now) {
   for (int32_t i = 0; i < size_ && !wait_.queue.empty(); ++i) {
+    Waiter* const w = wait_.queue.first_for(device_of(i));
+    if (w == nullptr) continue;
     std::atomic<uint32_t>& word = places_[i].word;
     uint32_t seen = word.load(std::memory_order_relaxed);
     while ((seen == kFree || seen == kClaimed) &&
            !word.compare_exchange_weak(seen, kWanted, std::memory_order_acquire, std::memory_order_relaxed)) {
     }
-    if (seen == kFree) wake(hand(i, now));
+    if (seen == kFree) wake(hand(w, i, now));
   }
 }
 
@@ -218,14 +310,17 @@ Status ContextPool::give_up(Waiter& me, Code why) {
   serve(now);  // the next one looks at what this one may have been told of
   note_wait(now - me.began_ns);
   if (wait_.closing) wait_.changed.notify_all();
-  count_refused(why);
+  if (me.device < 0) count_refused(why);  // who has a context counts there
   return gave_up(why);
 }
 
-/// Nothing in it may throw while `me` is in the queue: close() waits for those that wait.
-Result<int32_t> ContextPool::wait(const RunControl& control) {
+/// device: whoever comes back waits for this one, and gets -1 when no place is lent any more; -1 = a new
+/// caller. Nothing in it may throw while `me` is in the queue: close() waits for those that wait.
+Result<int32_t> ContextPool::wait(const RunControl& control, int32_t device) {
   Waiter me;
+  me.device = device;
   std::unique_lock<std::mutex> lock(wait_.mutex);
+  if (wait_.closing && device >= 0) return -1;
   if (wait_.closing) {
     count_refused(Code::kClosed);
     return Status(Code::kClosed, "the model is being freed");
@@ -266,8 +361,8 @@ void ContextPool::close() {
   wait_.closing = true;
   serve(monotonic_ns());  // before what is free is taken out of use
   // the words first: whoever comes now must find them taken
-  while (!all_retired() || !wait_.queue.empty()) wait_.changed.wait(lock);
-  for (int32_t i = 0; i < size_; ++i) places_[i].context.reset();
+  while (!all_retired() || !wait_.queue.empty() || wait_.parked > 0) wait_.changed.wait(lock);
+  for (int32_t i = 0; i < size_ + parked_; ++i) kits_[i].context.reset();
 }
 
 void ContextPool::add_counts(CounterSums* sums) {
@@ -275,11 +370,14 @@ void ContextPool::add_counts(CounterSums* sums) {
     const std::lock_guard<std::mutex> lock(wait_.mutex);
     sums->waits += wait_.slow.count;
     sums->longest_wait_ns = std::max(sums->longest_wait_ns, wait_.slow.longest_ns);
+    sums->parked += wait_.parks;
+    sums->parked_now += static_cast<uint64_t>(wait_.parked);
   }
-  for (int32_t i = 0; i < size_; ++i) {
-    places_[i].counters.add_to(sums);
-    for (CounterSums::Device& d : sums->on)
-      d.calls += d.index == engine_of(i).caps().device_index ? places_[i].counters.calls() : 0;
+  for (int32_t i = 0; i < size_ + parked_; ++i) {
+    const Kit& kit = kits_[i];
+    kit.counters.add_to(sums);
+    const int32_t device = engines_[static_cast<size_t>(kit.device)]->caps().device_index;
+    for (CounterSums::Device& d : sums->on) d.calls += d.index == device ? kit.counters.calls() : 0;
   }
   for (size_t c = 0; c < CounterSums::kCodes; ++c)
     sums->errors[c] += wait_.refused[c].load(std::memory_order_relaxed);

@@ -195,10 +195,10 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
 /// A store that is full of what this thread's own chunks hold gets it back before it is asked to wait.
 Status Flight::acquire_tables(const InputMap& map, const ResolvedRows& rows, const FlightCall& call) {
   const bool alone = call.others.finish == nullptr;
-  Status acquired = ops_->acquire_tables(map, rows, call.deadline_ns, call.cancel, alone);
+  Status acquired = ops_->acquire_tables(map, rows, {call.deadline_ns, call.cancel, alone, call.row_wait});
   if (alone || acquired.code() != Code::kOutOfMemory) return acquired;
   DPI_RETURN_IF_ERROR(call.others.finish(call.others.self));
-  return ops_->acquire_tables(map, rows, call.deadline_ns, call.cancel, true);
+  return ops_->acquire_tables(map, rows, {call.deadline_ns, call.cancel, true, call.row_wait});
 }
 
 /// Translates an error about a row of the block to the request's row.

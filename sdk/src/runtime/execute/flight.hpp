@@ -41,6 +41,7 @@ struct FlightCall {
   float* logits = nullptr;
   uint64_t deadline_ns = 0;
   const volatile int32_t* cancel = nullptr;
+  RowWait* row_wait = nullptr;
   FeatureCounters* counters = nullptr;  // one per feature
   Crew* crew = nullptr;                 // who else works on its ops (host memory); null = nobody
   /// Chunks that the same thread has under way, null when there is none: what they hold of a store this one

@@ -1,5 +1,6 @@
-// Callers that wait for a context, in the order in which they came. A waiter lies on its caller's stack, so
-// waiting allocates nothing. The queue and a waiter's links are used under the pool's mutex.
+// Callers that wait for a context: first those who had one and come back for the device that theirs is on,
+// then the others; each in the order in which they came. A waiter lies on its caller's stack, so waiting
+// allocates nothing. The queue and a waiter's links are used under the pool's mutex.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@ struct Waiter {
   };
 
   std::atomic<uint32_t> state{kTold};
+  int32_t device = -1;  // comes back for this one; -1 = the first time, for any
   int32_t index = -1;
   uint64_t began_ns = 0;
   Waiter* before = nullptr;
@@ -23,25 +25,38 @@ struct Waiter {
 
 class WaitQueue {
  public:
-  Waiter* head() const { return head_; }
-  bool empty() const { return head_ == nullptr; }
+  /// Whose turn it is when a context of `device` comes free; null = nobody's.
+  Waiter* first_for(int32_t device) const {
+    for (Waiter* w = back_.head; w != nullptr; w = w->behind) {
+      if (w->device == device) return w;
+    }
+    return new_.head;
+  }
+  bool empty() const { return size_ == 0; }
   uint64_t size() const { return size_; }
 
   void join(Waiter& w) {
-    w.before = last_;
-    (last_ == nullptr ? head_ : last_->behind) = &w;
-    last_ = &w;
+    List& l = list_of(w);
+    w.before = l.last;
+    (l.last == nullptr ? l.head : l.last->behind) = &w;
+    l.last = &w;
     ++size_;
   }
   void leave(Waiter& w) {
-    (w.before == nullptr ? head_ : w.before->behind) = w.behind;
-    (w.behind == nullptr ? last_ : w.behind->before) = w.before;
+    List& l = list_of(w);
+    (w.before == nullptr ? l.head : w.before->behind) = w.behind;
+    (w.behind == nullptr ? l.last : w.behind->before) = w.before;
     --size_;
   }
 
  private:
-  Waiter* head_ = nullptr;
-  Waiter* last_ = nullptr;
+  struct List {
+    Waiter* head = nullptr;
+    Waiter* last = nullptr;
+  };
+  List& list_of(const Waiter& w) { return w.device >= 0 ? back_ : new_; }
+
+  List back_, new_;
   uint64_t size_ = 0;
 };
 

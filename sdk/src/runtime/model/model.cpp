@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/forks.hpp"
+#include "runtime/execute/parking.hpp"
 
 namespace dpi {
 
@@ -136,6 +137,9 @@ Status Model::make_engines(Bundle& bundle, const ModelOptions& options, std::uni
   if (static_cast<size_t>(options.max_contexts) < n)
     return invalid_argument("option devices names " + std::to_string(n) + " devices, and max_contexts=" +
                             std::to_string(options.max_contexts) + " has no context for each");
+  if (options.tiers.parked > 0 && static_cast<size_t>(options.tiers.parked) < n)
+    return invalid_argument("option devices names " + std::to_string(n) + " devices, and store.parked=" +
+                            std::to_string(options.tiers.parked) + " allows no waiting call on each");
   engines_.reserve(n);
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> first,
                        Engine::create(bundle, options, std::move(store), watch));
@@ -174,8 +178,8 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
   }
   std::sort(m->gone_.on.begin(), m->gone_.on.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
-  m->pool_ = std::make_unique<ContextPool>(std::move(engines), options.max_contexts, options.max_rows,
-                                           options.max_nnz);
+  const ContextPool::Bounds bounds{options.max_contexts, m->engine().memory().parked};
+  m->pool_ = std::make_unique<ContextPool>(std::move(engines), bounds, options.max_rows, options.max_nnz);
   return m;
 }
 
@@ -231,7 +235,10 @@ Status Model::check_scores(CallCounters& counters, int64_t rows, const float* ou
 
 Status Model::run(ContextPool::Lease& lease, const Batch& batch, float* out, const RunControl& control) {
   DPI_RETURN_IF_ERROR(check_batch(engine().schema(), batch));
-  Status status = lease->run(batch, out, control);
+  Parking parking(lease, control);
+  RunControl watched = control;
+  if (lease.may_park()) watched.row_wait = &parking;
+  Status status = lease->run(batch, out, watched);
   if (status.ok()) status = check_scores(lease.counters(), batch.item.rows, out);
   lease.counters().add_call(batch.item.rows, lease->counters());
   return status;
@@ -246,8 +253,8 @@ Status Model::predict(const Batch& batch, float* out, const RunControl& control)
 
 Result<std::unique_ptr<ContextPool>> Model::make_own_context(int64_t max_rows, int64_t max_nnz) {
   DPI_RETURN_IF_ERROR(check_process());
-  auto own = std::make_unique<ContextPool>(*engines_[next_own_.fetch_add(1) % engines_.size()], 1, max_rows,
-                                           max_nnz);
+  const Engine& on = *engines_[next_own_.fetch_add(1) % engines_.size()];
+  auto own = std::make_unique<ContextPool>(on, ContextPool::Bounds{1, 0}, max_rows, max_nnz);
   DPI_RETURN_IF_ERROR(own->acquire({}).status());  // makes the context now: no predict is to pay for it
   const std::lock_guard<std::mutex> lock(own_mutex_);
   own_.push_back(own.get());

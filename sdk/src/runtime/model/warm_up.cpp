@@ -76,6 +76,18 @@ Status Model::warm_up(int64_t max_rows) {
   // One at a time: two that each hold half of the contexts would wait until they lose patience, and leave the
   // rest cold.
   const std::lock_guard<std::mutex> one_at_a_time(warm_up_mutex_);
+  const auto run_rows = [&](Context& context) -> Status {
+    for (int64_t n : warm_sizes(engine(), rows)) {
+      Batch b = synthetic.batch;
+      b.item.rows = n;
+      b.item.nnz = n * engine().schema().columns.n_slots;
+      // op by op, captured, replayed
+      for (int pass = 0; pass < (engine().uses_graphs() ? 3 : 1); ++pass) {
+        DPI_RETURN_IF_ERROR(context.run(b, out.data(), {}));
+      }
+    }
+    return {};
+  };
   std::vector<ContextPool::Lease> held;
   for (int32_t i = 0; i < pool_->size(); ++i) {
     RunControl patience;
@@ -84,16 +96,13 @@ Status Model::warm_up(int64_t max_rows) {
     if (!acquired.ok() && acquired.status().code() == Code::kTimeout)
       break;  // the rest are at work, so warm already
     DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, std::move(acquired));
-    for (int64_t n : warm_sizes(engine(), rows)) {
-      Batch b = synthetic.batch;
-      b.item.rows = n;
-      b.item.nnz = n * engine().schema().columns.n_slots;
-      // op by op, captured, replayed
-      for (int pass = 0; pass < (engine().uses_graphs() ? 3 : 1); ++pass) {
-        DPI_RETURN_IF_ERROR(lease->run(b, out.data(), {}));
-      }
-    }
+    DPI_RETURN_IF_ERROR(run_rows(*lease));
     held.push_back(std::move(lease));
+  }
+  for (;;) {
+    DPI_ASSIGN_OR_RETURN(const std::optional<ContextPool::Lease> spare, pool_->new_spare());
+    if (!spare) break;
+    DPI_RETURN_IF_ERROR(run_rows(**spare));
   }
   if (held.empty()) return {};
   return check_sharing(engine(), *held.front(), synthetic.batch, out.data());

@@ -8,6 +8,8 @@
 
 namespace dpi {
 
+class RowWait;
+
 /// One part (item or shared) of a batch. With offsets == nullptr bag b is ids[b]; else ids[offsets[b]] ..
 /// ids[offsets[b + 1] - 1]. Bag of (row, slot): row * slots + slot, or slot * rows + row when slot_major.
 struct BatchPart {
@@ -34,6 +36,7 @@ struct RunControl {
   const volatile int32_t* cancel = nullptr;  // read atomically
   float* logits = nullptr;                   // [rows, heads] or null
   uint64_t* version = nullptr;               // receives the version that scored, or null
+  RowWait* row_wait = nullptr;               // told of waits for rows, or null
 };
 
 }  // namespace dpi

@@ -434,7 +434,7 @@ Result<Readiness> TieredReader::acquire(const StoreRequest& request) {
     at += asked;
   }
   Status found = store_.cache().acquire(*reader_, {lookups_.data(), n_lookups}, request.deadline_ns,
-                                        request.may_wait, request.cancel);
+                                        request.may_wait, request.cancel, request.row_wait);
   if (!found.ok()) {
     plain_->release();
     return in_request(std::move(found), request);

@@ -32,6 +32,7 @@ struct TierOptions {
   std::vector<Table> tables;  // those that differ from the others
   int32_t fetch_threads = 2;
   int32_t fetch_jobs = 64;
+  int32_t parked = 0;                         // calls that wait for rows at once; 0 = four times max_contexts
   uint64_t fetch_bytes = uint64_t{64} << 20;  // under way at most
   tiered::DownPolicy down = tiered::DownPolicy::kAsMiss;
   int32_t down_failures = 5;  // that make a store down, within

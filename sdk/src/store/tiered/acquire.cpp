@@ -23,8 +23,21 @@ uint64_t HostCache::Call::nap(uint64_t until) const {
   return until == 0 ? look : std::min(until, look);
 }
 
+Status HostCache::Call::begin_wait() {
+  if (row_wait == nullptr || waits) return {};
+  DPI_RETURN_IF_ERROR(row_wait->begin());
+  waits = true;
+  return {};
+}
+
+Status HostCache::Call::end_wait(Status settled) {
+  if (!std::exchange(waits, false)) return settled;
+  Status may = row_wait->end(settled.ok());
+  return may.ok() ? settled : may;
+}
+
 Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns,
-                          bool may_wait, const volatile int32_t* cancel) {
+                          bool may_wait, const volatile int32_t* cancel, RowWait* row_wait) {
   if (r.inside) return internal_error("a context acquired rows twice without releasing them");
   int64_t keys = 0;
   for (const CacheLookup& l : lookups) keys += l.n;
@@ -37,14 +50,15 @@ Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, 
   epochs_.enter(*r.line);
   probe(r, lookups);
   if (r.missed.empty()) return {};
-  Call c{r, lookups, deadline_ns, {}, false, may_wait, cancel};
+  Call c{r, lookups, deadline_ns, {}, false, may_wait, cancel, row_wait};
   Status settled;
   try {
-    settled = settle(c);
+    settled = c.end_wait(settle(c));
   } catch (...) {  // no memory for an error's text: what the call holds goes back all the same
     drop_fetches(r);
     if (c.scarce.owns_lock()) give_back_places(r);
     release(r);
+    static_cast<void>(c.end_wait({Code::kOutOfMemory, ""}));
     throw;
   }
   if (!settled.ok()) release(r);
@@ -123,7 +137,10 @@ Status HostCache::settle(Call& c) {
     r.missed.clear();
     probe(r, c.lookups);
   }
-  if (c.scarce.owns_lock()) give_back_places(r);
+  if (c.scarce.owns_lock()) {
+    give_back_places(r);
+    c.scarce.unlock();
+  }
   return result;
 }
 
@@ -232,6 +249,8 @@ Status HostCache::finish_fetches(Call& c) {
         m.shard->drop(std::exchange(m.fetch, -1));
       } else if (c.cancelled()) {
         return {Code::kCancelled, "cancelled while rows were fetched"};
+      } else if (Status may = c.begin_wait(); !may.ok()) {
+        return may;
       } else if (!fetcher_->wait(seen, c.nap(c.deadline_ns)) && passed(c.deadline_ns)) {
         return {Code::kTimeout, "the deadline passed while rows of table '" +
                                     tables_[static_cast<size_t>(m.table)].spec.row.name + "' were fetched"};

@@ -23,6 +23,7 @@
 
 #include <dpi/kernels/tensor.hpp>
 
+#include "store/row_wait.hpp"
 #include "store/tiered/arena.hpp"
 #include "store/tiered/cache_reader.hpp"
 #include "store/tiered/fetcher.hpp"
@@ -90,9 +91,10 @@ class HostCache {
   Result<Reader> make_reader(int64_t max_keys) { return make_reader(max_keys, first()); }
 
   /// may_wait: for places that other calls hold. Without, a call that would have to answers kOutOfMemory at
-  /// once. cancel: read atomically every millisecond of waiting; kCancelled when it is not 0.
+  /// once. cancel: read atomically every millisecond of waiting; kCancelled when it is not 0. row_wait: told
+  /// before the call waits, and when it goes on.
   Status acquire(CacheReader& reader, std::span<const CacheLookup> lookups, uint64_t deadline_ns,
-                 bool may_wait = true, const volatile int32_t* cancel = nullptr);
+                 bool may_wait = true, const volatile int32_t* cancel = nullptr, RowWait* row_wait = nullptr);
   /// Nothing to release is no error.
   void release(CacheReader& reader);
 

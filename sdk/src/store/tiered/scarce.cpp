@@ -30,7 +30,8 @@ Status HostCache::hold_places(Call& c) {
   }
   DPI_RETURN_IF_ERROR(count_wanted(c));
   c.scarce = std::unique_lock<std::timed_mutex>(scarce_, std::defer_lock);
-  while (!c.scarce.try_lock_until(steady_time(c.nap(until)))) {
+  if (!c.scarce.try_lock()) DPI_RETURN_IF_ERROR(c.begin_wait());
+  while (!c.scarce.owns_lock() && !c.scarce.try_lock_until(steady_time(c.nap(until)))) {
     if (c.cancelled()) return cancelled();
     if (monotonic_ns() < until) continue;
     if (c.deadline_ns != 0 && monotonic_ns() >= c.deadline_ns)
@@ -80,6 +81,7 @@ Status HostCache::wait_for_places(Call& c, uint64_t until) {
     if (c.cancelled()) return cancelled();
     const uint64_t now = monotonic_ns();
     if (now < until) {
+      DPI_RETURN_IF_ERROR(c.begin_wait());
       std::this_thread::sleep_for(kBetweenLooks);
       continue;
     }
