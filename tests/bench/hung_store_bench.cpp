@@ -15,7 +15,8 @@
 
 #include "base/clock.hpp"
 #include "runtime/gated_bundle.hpp"
-#include "runtime/tier_model.hpp"
+#include "runtime/model/model.hpp"
+#include "support/random_batch.hpp"
 
 namespace {
 
@@ -44,14 +45,15 @@ Status call(Model& m, const RandomBatch& r, uint64_t patience_ns, bool parks) {
   return lease.ok() ? (*lease)->run(r.batch, out.data(), control) : std::move(lease).status();
 }
 
-Turn run(Model& m, GatedFile& gate, Form form, double seconds) {
+/// turn: its cold rows are no other's, because they come when it is over.
+Turn run(Model& m, GatedFile& gate, Form form, unsigned turn, double seconds) {
   std::atomic<bool> over{false};
   std::vector<std::thread> cold, hot;
   if (form != Form::kQuiet) {
     gate.set(false);
     for (unsigned t = 0; t < kCold; ++t) {
       cold.emplace_back([&, t] {
-        const RandomBatch r(m.engine().schema(), 3, 0, 100 + t);
+        const RandomBatch r(m.engine().schema(), 3, 0, 100 + kCold * turn + t);
         while (!over) static_cast<void>(call(m, r, kColdNs, form == Form::kParked));
       });
     }
@@ -101,9 +103,14 @@ int main(int argc, char** argv) {
   const int turns = argc > 2 ? std::atoi(argv[2]) : 6;
   WideDeep made;
   GatedBundle bundle(made.b);
-  ModelOptions options = options_of(tier_of("200000", {{"max_contexts", std::to_string(kContexts)},
-                                                       {"store.parked", std::to_string(kCold)},
-                                                       {"max_rows", "256"}}));
+  ModelOptions options;
+  for (const auto& [key, value] : {std::pair("device", "cpu"),
+                                   {"max_contexts", "2"},
+                                   {"store.parked", "6"},
+                                   {"max_rows", "256"},
+                                   {"store.host_bytes", "200000"},
+                                   {"store.resident_bytes", "0"}})
+    if (!set_option(&options, key, value).ok()) return 1;
   auto model = Model::create(bundle, options);
   if (!model.ok()) return std::fprintf(stderr, "%s\n", model.status().message().c_str()), 1;
   Model& m = **model;
@@ -115,7 +122,7 @@ int main(int argc, char** argv) {
   for (int t = 0; t < turns; ++t) {
     for (int k = 0; k < 3; ++k) {
       const int f = (t + k) % 3;
-      const Turn got = run(m, *bundle.gate, static_cast<Form>(f), seconds);
+      const Turn got = run(m, *bundle.gate, static_cast<Form>(f), static_cast<unsigned>(3 * t + k), seconds);
       p50[f].push_back(us(got.ns, 0.5)), p99[f].push_back(us(got.ns, 0.99));
       calls[f] += static_cast<int64_t>(got.ns.size()), failed[f] += got.failed;
     }
