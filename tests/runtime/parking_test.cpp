@@ -66,7 +66,7 @@ struct Fixture {
 /// Calls for rows that are not here, each on a thread of its own.
 class Cold {
  public:
-  Cold(const Fixture& f, Model& m, int callers, int64_t rows = 3) {
+  Cold(const Fixture& f, Model& m, int callers, int64_t rows = 3) : gate_(f.bundle.gate) {
     for (int t = 0; t < callers; ++t) {
       threads_.emplace_back([&f, &m, this, t, rows] {
         const RandomBatch r = f.request(static_cast<unsigned>(100 + t), rows);
@@ -76,7 +76,10 @@ class Cold {
       });
     }
   }
-  ~Cold() { join(); }
+  ~Cold() {
+    gate_->set(true);  // a test that failed before it did so ends
+    join();
+  }
   void join() {
     for (std::thread& t : threads_) t.join();
     threads_.clear();
@@ -84,6 +87,7 @@ class Cold {
   std::atomic<int> done{0}, right{0};
 
  private:
+  const std::shared_ptr<GatedFile> gate_;
   std::vector<std::thread> threads_;
 };
 
