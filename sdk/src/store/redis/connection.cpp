@@ -233,7 +233,8 @@ void Connection::read_some() {
 void Connection::parse() {
   while (answered_ < sinks_.size()) {
     void* reply = nullptr;
-    if (redisReaderGetReply(reader_, &reply) != REDIS_OK) return fail(Code::kIo, "the answer is not valid");
+    if (redisReaderGetReply(reader_, &reply) != REDIS_OK)
+      return fail(Code::kIo, "the answer is not in Redis' protocol: is the address that of a Redis server?");
     if (reply != nullptr) {
       ++answered_;
       continue;
