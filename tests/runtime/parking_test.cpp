@@ -1,9 +1,8 @@
 // Calls that wait for rows of a file that hangs: they give their places to others, keep what they have, and
 // go on when the rows are here; scores are those of a resident model, to the bit. Nothing is timed: a
-// deadline of 20 s stands for "blocked". Planted, each seen: the place is not given away, and what a
-// cancelled call parked is not given back (tests/mutants/runtime/parked_*); who comes back waits behind the
-// others; the pool closes without who is parked; a call of several threads that takes its place when the
-// first has its rows.
+// deadline of 20 s stands for "blocked". Planted, each seen (tests/mutants/runtime/parked_*): a call that
+// waits keeps its place; what a cancelled call parked is not given back; who comes back waits behind the
+// others.
 #include <doctest/doctest.h>
 
 #include <atomic>
