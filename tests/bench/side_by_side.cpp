@@ -94,7 +94,7 @@ void SideBySide::begin(const Batch& batch, float* out) {
   const RowRange range{0, batch.item.rows, 0, 0};
   need(resolve_rows(engine_.schema(), map_, batch, range, memory_.staging, counters_.data(), &rows));
   ops_->bind(map_, rows, memory_.input, out, logits_.data());
-  need(ops_->acquire_tables(map_, rows, 0, nullptr, true));
+  need(ops_->acquire_tables(map_, rows, {}));
 }
 
 void SideBySide::run_op(size_t i, size_t member) {

@@ -215,7 +215,7 @@ def test_a_model_reads_the_rows_of_an_external_table(dpi, where, request, users,
     assert dpi("predict", external, csv, "--option", "debug.fold=off", "--option", f"store.hot_keys={one}", *options).ok().out == want
     dpi("predict", external, csv).fails(3, "table 'users' is external", "store.rocksdb_path", "store.redis_address")
     dpi("predict", external, csv, "--option", "table.users.tier=resident").fails(
-        3, "option 'table.users.tier' is 'resident', but the table is external")
+        1, "option 'table.users.tier' is 'resident', but the table is external")
     other = model_of(tmp_path / "other.h5", table, digest="0" * 64)
     dpi("predict", other, csv, *options).fails(3, "is not there", "dpi store load")
     dpi("predict", external, csv, *options[:2], "--option", "store.host_bytes=0").fails(3, "set 'store.host_bytes'")
