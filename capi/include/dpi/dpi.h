@@ -193,13 +193,13 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   tuning                 default | off | path      default   measured choices of the cuda kernels
  *   store.share            on | off                  on        models of a dpi_env share equal tables, tiers
  *   store.peer_devices     0,1,2,3 ...               none      spreads tables of 2 MiB per named GPU or more
- *   store.peer_copy_bytes  bytes                     0         per GPU: copies of rows in store.hot_keys
+ *   store.peer_copy_bytes  bytes                     0         per GPU that runs it: copies of other GPUs' rows
  * Tables larger than memory: rows lie in the bundle's file (replace it, never write to it), RocksDB or
  * Redis, and the host tier caches some. Scores equal those of resident tables, or differ by rounding:
  *   store.host_bytes       bytes                     0         size of the host tier; 0 = none
- *   store.gpu_bytes        bytes                     0         copies on the GPU of tier rows read often
+ *   store.gpu_bytes        bytes                     0         copies of tier rows read often; one GPU only
  *   store.resident_bytes   bytes                     1048576   tables of at most this size stay resident
- *   store.hot_keys         path | off                none      keys that fill the tier; none: the bundle's
+ *   store.hot_keys         path | off                none      fills the tier; none: bundle's, off: no list
  *   store.fetch_threads    1 ... 64                  2         threads that read rows for a tier (dpi-fetch)
  *   store.fetch_queue      1 ... 65536               64        most reads (of 256 rows) waiting and running
  *   store.fetch_bytes      65536 ...                 67108864  most bytes reserved for reads
@@ -208,8 +208,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.down_failures    1 ... 1000                5         failed reads after which a store is down
  *   store.down_seconds     1 ... 3600                10        within which that many reads must fail
  *   store.rocksdb_path     absolute folder           none      RocksDB with rows that the bundle leaves out
- *   store.rocksdb_reads    pread | mmap | direct     pread     how RocksDB reads its files
- *   store.redis_address    host:port,host:port       none      Redis with rows that the bundle leaves out
+ *   store.rocksdb_reads    pread | mmap | direct     pread     how RocksDB reads; mmap: disk error = SIGBUS
+ *   store.redis_address    host:port,host:port       none      Redis, or a cluster's nodes, with such rows
  *   store.redis_user       text                      none      user of the Redis server (ACL)
  *   store.redis_password   text                      none      password of the Redis server
  *   store.redis_tls        on | off                  off       TLS; the server's certificate is checked
@@ -219,10 +219,10 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.redis_replicas   on | off                  off       reads may go to a cluster's replicas
  *   store.redis_connections  0 ... 1024                0         per server at most; 0 = store.fetch_threads
  *   store.redis_connect_ms  1 ... 3600000             1000      to connect and log in
- *   store.redis_timeout_ms  1 ... 3600000             1000      for rows of a load or a call without deadline
+ *   store.redis_timeout_ms  1 ... 3600000             1000      a load's request; a call without a deadline
  *   table.NAME.tier        auto | resident | host    auto      where the table lies; auto: by its size
  *   table.NAME.miss        exact | default | fail    exact     row not cached: wait, default row, or fail
- *   table.NAME.default     number                    0         of a column under miss=default, down=default
+ *   table.NAME.default     number                    0         every column under miss=default, down=default
  *   table.NAME.update      refuse | stale            refuse    updated rows: call fails, or mixes old and new
  *   debug.fold             on | tiered | off         on        exact algebra that removes work
  *   debug.fuse             on | off                  on        operator fusion
