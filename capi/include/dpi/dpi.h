@@ -193,7 +193,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   tuning                 default | off | path      default   measured choices of the cuda kernels
  *   store.share            on | off                  on        models of a dpi_env share equal tables, tiers
  *   store.peer_devices     0,1,2,3 ...               none      spreads tables of 2 MiB per named GPU or more
- *   store.peer_copy_bytes  bytes                     0         per GPU that runs it: copies of other GPUs' rows
+ *   store.peer_copy_bytes  bytes                     0         per running GPU: copies of other GPUs' rows
  * Tables larger than memory: rows lie in the bundle's file (replace it, never write to it), RocksDB or
  * Redis, and the host tier caches some. Scores equal those of resident tables, or differ by rounding:
  *   store.host_bytes       bytes                     0         size of the host tier; 0 = none
