@@ -65,6 +65,8 @@ struct Loaded {
                                                        {"store.hot_keys", s.hot_keys}};
     for (const auto& [key, value] : all)
       need(dpi_options_set(options, key, value.c_str(), nullptr) == DPI_OK, key);
+    if (s.device == "cuda_emu" && !full_run())  // it is slow: the calls below fill two flights
+      need(dpi_options_set(options, "in_flight", "2", nullptr) == DPI_OK, "in_flight");
   }
   ~Loaded() {
     dpi_model_free(model);

@@ -145,7 +145,7 @@ TEST_CASE("more keys than a group holds, with what a refused row was counted for
   ids[199] = 1;
   const Status refused = p.run(batch_of(200, ids));
   CHECK(refused.code() == Code::kInvalidArgument);
-  CHECK(refused.message().find("row 199, feature 'f': missing") != std::string::npos);
+  CHECK(refused.message().find("row 199, feature 'f': a missing value") != std::string::npos);
   CHECK(p.counters[0].absent == 299);
 }
 

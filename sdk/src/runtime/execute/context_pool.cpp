@@ -362,7 +362,7 @@ void ContextPool::close() {
   serve(monotonic_ns());  // before what is free is taken out of use
   // the words first: whoever comes now must find them taken
   while (!all_retired() || !wait_.queue.empty() || wait_.parked > 0) wait_.changed.wait(lock);
-  for (int32_t i = 0; i < size_ + parked_; ++i) kits_[i].context.reset();
+  for (int32_t i = 0; kits_ != nullptr && i < size_ + parked_; ++i) kits_[i].context.reset();
 }
 
 void ContextPool::add_counts(CounterSums* sums) {

@@ -116,6 +116,8 @@ class ContextPool {
   /// From now on acquire gives kClosed, but to callers that wait already: they get their turn. Returns when
   /// no lease is left and the contexts are destroyed; counts stay.
   void close();
+  /// After close(): frees the counts too. Only acquire, which gives kClosed, and count_refused may follow.
+  void forget_counts() { kits_.reset(); }
 
   int32_t size() const { return size_; }
   /// A spare context that no call has used yet, created now, without a place; nothing when there is none. For

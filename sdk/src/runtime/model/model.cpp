@@ -329,6 +329,7 @@ void Model::close() {
   std::string().swap(source_);
   std::vector<ContextPool*>().swap(own_);  // empty: contexts and raw rows keep their model alive
   std::vector<std::shared_ptr<RawCounters>>().swap(raw_);
+  pool_->forget_counts();
 }
 
 Status Model::check_golden(const GoldenRows& golden, double tolerance) {
