@@ -27,6 +27,10 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know the fla
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
+if(NOT TARGET CUDA::nvToolsExt)
+  # CMake 3.25 (Debian 12) sets a property of this target, which CUDA 13 does not have: the search would end in an error.
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+endif()
 find_package(CUDAToolkit REQUIRED)
 set(DPI_CUDA_ENABLED ON)
 
