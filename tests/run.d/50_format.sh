@@ -8,7 +8,7 @@ check "clang-format ($(clang-format-19 --version | grep -o '[0-9.]*' | head -1))
 # clang-tidy takes about 15 s of a core for a file of the release build. Without --full it checks the error type, the file reader, the C API's wall,
 # and the files that changed since the commit TIDY_BASE, newest first, at most MOST_CHANGED of them. TIDY_BASE is by default the commit where the
 # branch left main; on main, or without it, ten commits ago.
-MOST_CHANGED=6
+MOST_CHANGED=4
 changed_since() {
   local git=(git -c safe.directory="$ROOT") base="${TIDY_BASE:-}"
   if [ -z "$base" ]; then

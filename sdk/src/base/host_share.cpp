@@ -192,8 +192,8 @@ double processors_of(const std::string& folder, bool is_v2) {
     quota = number_in(folder + "/cpu.cfs_quota_us");
     period = number_in(folder + "/cpu.cfs_period_us");
   }
-  if (quota.value_or(0) == 0 || period.value_or(0) == 0) return 0;
-  return static_cast<double>(*quota) / static_cast<double>(*period);
+  const auto over = static_cast<double>(period.value_or(0));
+  return over == 0 ? 0 : static_cast<double>(quota.value_or(0)) / over;
 }
 
 /// 0 = unknown. The line is "MemAvailable:   123 kB".

@@ -144,8 +144,10 @@ Status ContextPool::make_context(Kit* kit) const {
   Status failed;
   try {
     auto made = Context::create(*engines_[static_cast<size_t>(kit->device)], max_rows_, max_nnz_);
-    if (made.ok()) kit->context = std::move(made).value();
-    if (!made.ok()) failed = std::move(made).status();
+    if (made.ok())
+      kit->context = std::move(made).value();
+    else
+      failed = std::move(made).status();
   } catch (const std::bad_alloc&) {
     failed = Status(Code::kOutOfMemory, "out of memory");
   }
