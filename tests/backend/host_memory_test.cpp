@@ -44,8 +44,10 @@ TEST_CASE("blocks of any size: aligned, writable to the last byte, and large one
     }
   }
   void* p = nullptr;
-  CHECK(!memory.allocate(SIZE_MAX - 100, 64, 0, &p).ok());
-  if (kMappedFrom != SIZE_MAX) CHECK(!memory.allocate(SIZE_MAX / 2, kHugePage, 0, &p).ok());
+  if (kMappedFrom != SIZE_MAX) {  // AddressSanitizer ends a process that asks for so much
+    CHECK(!memory.allocate(SIZE_MAX - 100, 64, 0, &p).ok());
+    CHECK(!memory.allocate(SIZE_MAX / 2, kHugePage, 0, &p).ok());
+  }
   CHECK(p == nullptr);
   memory.release(nullptr, 0);
 }
