@@ -139,6 +139,7 @@ judge_stores() {
   check "without librocksdb-dev no packages" whole_or_none librocksdb-dev -DDPI_ROCKSDB_LIBRARY=
   rm -rf "$scratch/no_trees"
   without hiredis && check "without libhiredis-dev no packages" whole_or_none libhiredis-dev "-DPKG_CONFIG_EXECUTABLE=$scratch/pkg-config"
+  rm -rf "$scratch/no_trees"
   without openssl && check "without libssl-dev no packages" whole_or_none libssl-dev "-DPKG_CONFIG_EXECUTABLE=$scratch/pkg-config"
   rm -rf "$scratch/no_trees"
   without rdkafka && check "without librdkafka-dev no packages" whole_or_none librdkafka-dev "-DPKG_CONFIG_EXECUTABLE=$scratch/pkg-config"
