@@ -74,7 +74,7 @@ def test_prometheus_reads_made_up_counters():
     """The services' own tests compare what they make of counters.json with this file; here it is compared with Prometheus."""
     text = (pathlib.Path(__file__).parent / "counters.txt").read_text()
     found = {f.name: f for f in text_string_to_metric_families(text)}
-    assert {f.type for f in found.values()} == {"counter", "gauge"} and len(found) == 13
+    assert {f.type for f in found.values()} == {"counter", "gauge"} and len(found) == 14
     assert value(found["dpi_errors"], error='a"b\\c\nd') == 1
     assert value(found["dpi_feature_causes"], feature="city [home]", cause="unknown") == 5
     assert value(found["dpi_store_up"], store="redis") == 0 and value(found["dpi_store_node_up"], store="redis", node="a:1") == 1
