@@ -24,6 +24,7 @@ issue() {
 }
 issue server IP:127.0.0.1,DNS:localhost 2
 issue elsewhere DNS:other.example,IP:127.0.0.9 2
+issue short_address DER:30:03:87:01:7f 2
 issue expired IP:127.0.0.1 -1
 issue client DNS:client.example 2
 openssl ec -in client.key -aes128 -passout pass:of-the-key -out client_locked.key

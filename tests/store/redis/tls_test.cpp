@@ -110,6 +110,10 @@ TEST_CASE(
     refused(with_tls(server.tls_address("localhost"), password), Code::kIo, {"not for localhost"});
     CHECK(server.calls("auth") == 0);
   }
+  {  // an address of one byte: no byte behind it is read
+    RedisServer server(false, c.arguments("short_address"));
+    refused(with_tls(server.tls_address(), password), Code::kIo, {"is for no host, not for 127.0.0.1"});
+  }
   RedisServer server(false, c.arguments("expired"));
   refused(with_tls(server.tls_address(), password), Code::kIo,
           {"the server's certificate (/CN=expired) expired on 20", "renew it"});

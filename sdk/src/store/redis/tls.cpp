@@ -58,6 +58,7 @@ std::string names_of(X509* certificate) {
     const ASN1_STRING* value = name->type == GEN_DNS ? name->d.dNSName : name->d.iPAddress;
     const unsigned char* bytes = ASN1_STRING_get0_data(value);
     const int size = ASN1_STRING_length(value);
+    if (name->type == GEN_IPADD && size != 4 && size != 16) continue;  // of a forged one, say: no address
     std::string one(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
     char address[INET6_ADDRSTRLEN] = "?";
     if (name->type == GEN_IPADD)
@@ -109,7 +110,8 @@ Result<std::unique_ptr<TlsContext>> TlsContext::make(const Settings& settings) {
   ERR_clear_error();
   std::unique_ptr<TlsContext> c(new TlsContext);
   c->context_ = SSL_CTX_new(TLS_client_method());
-  c->socket_ = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "dpi-redis");
+  static const int type = BIO_get_new_index();  // a process has 127 of them
+  c->socket_ = BIO_meth_new(type | BIO_TYPE_SOURCE_SINK, "dpi-redis");
   if (c->context_ == nullptr || c->socket_ == nullptr)
     return Status(Code::kOutOfMemory, "redis: TLS cannot be set up: " + openssl_text());
   BIO_meth_set_write(c->socket_, TlsStream::socket_write);
