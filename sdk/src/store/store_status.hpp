@@ -30,15 +30,20 @@ struct StoreNode {
   uint64_t redirects = 0;   // commands that it sent on to another server
   uint64_t failures = 0;
   StoreFailure last;
+  int32_t route = 0;  // of tiered::RowSource: which rows are asked for there
+
+  // Of the circuit breaker of that route (tiered::StoreHealth).
+  bool open = false;  // option store.down decides about its rows
+  uint64_t times_down = 0, probes = 0;
 };
 
 struct StoreStatus {
   StoreName name;
-  bool down = false;
-  int64_t since_ms = 0;   // of the epoch: since then it is up or down
-  uint64_t failures = 0;  // failed fetches
-  uint64_t times_down = 0;
-  uint64_t probes = 0;  // fetches that asked whether it is up again
+  bool down = false;        // it, or one of its nodes
+  int64_t since_ms = 0;     // of the epoch: since then it is up or down
+  uint64_t failures = 0;    // failed fetches
+  uint64_t times_down = 0;  // its nodes together
+  uint64_t probes = 0;      // fetches that asked whether it, or a node, is up again
   StoreFailure last;
   uint64_t queued = 0, running = 0;  // fetches
   uint64_t oldest_ns = 0;            // how long the oldest of them has been under way

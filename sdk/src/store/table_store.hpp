@@ -137,6 +137,10 @@ class StoreReader {
   virtual kernels::TableView view(int32_t table) const = 0;
   /// Changes when any view does. What rows say may change without it, so captured graphs stay valid.
   virtual uint64_t addresses() const = 0;
+  /// Ids so far that the host tier did not have; 0 without one.
+  virtual uint64_t misses() const { return 0; }
+  /// Memory that grows with ReaderLimits.
+  virtual uint64_t bytes() const { return 0; }
 };
 
 /// Bytes staged at once when rows go to or come from a device.

@@ -97,6 +97,39 @@ struct Between {
 
 }  // namespace
 
+TEST_CASE("store.down=default: of three masters one is killed, the rows of the others keep their scores") {
+  if (!have_models() || !redis_installed()) return;
+  RedisCluster cluster(3, 0, {"--cluster-require-full-coverage", "no"});
+  fill_store("redis", {{"address", cluster.addresses()}, {"partitions", "24"}});
+  const ModelPtr m = load_model(
+      external(), tiered("60000", {{"store.redis_address", cluster.addresses()}, {"store.down", "default"}}));
+  const auto store = [&] {
+    std::string text(dpi_model_counters_json(m.get(), nullptr, 0) + 4096, '\0');
+    text.resize(dpi_model_counters_json(m.get(), text.data(), text.size()) - 1);
+    const auto counters = nlohmann::json::parse(text);
+    return counters.at("stores").back();
+  };
+  cluster[1].kill();
+  std::mt19937_64 rng(5);
+  for (int i = 0; i < 1000 && store().at("up") == true; ++i)
+    score(m.get(), Request(random_rows(1, rng)), kTimeoutMs);
+  const auto down = store();
+  REQUIRE(down.at("up") == false);
+  for (const auto& node : down.at("nodes"))
+    CHECK_MESSAGE(node.at("open") == (node.at("name") == cluster[1].address()), down.dump());
+  int right = 0, failed = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Request request(random_rows(1, rng));
+    const Scored got = score(m.get(), request, kTimeoutMs);
+    failed += got.code == DPI_OK ? 0 : 1;
+    right += got.code == DPI_OK && identical(got.out, right_scores(request)) ? 1 : 0;
+  }
+  CHECK(failed == 0);
+  MESSAGE(right, " of 200 scores are those of the right rows");
+  CHECK(right > 20);  // two tables, two thirds of the rows of each
+  CHECK(right < 200);
+}
+
 TEST_CASE(
     "resharding and a failover under load: no wrong score, no failure while slots move, back in seconds") {
   if (!have_models() || !redis_installed()) return;

@@ -20,6 +20,7 @@ struct Models {
   bool made = made_by(source_dir() + "/tests/store/engine/make_models.py", folder.path());
   std::string whole = folder.path() + "/whole.h5", external = folder.path() + "/external.h5";
   std::string sums = folder.path() + "/sums.h5", sums_external = folder.path() + "/sums_external.h5";
+  std::string keys = folder.path() + "/keys.h5", keys_external = folder.path() + "/keys_external.h5";
 };
 
 const Models& models() {
@@ -35,15 +36,17 @@ T taken(Result<T> r) {
 
 /// The external tables, and the store they are written to.
 struct Writer {
-  std::unique_ptr<Bundle> bundle = taken(Bundle::open(whole()));
+  std::unique_ptr<Bundle> bundle;
   std::vector<size_t> tables;
   std::unique_ptr<tiered::PluginSource> store;
 
-  Writer(const std::string& plugin, const StoreSettings& settings) {
+  Writer(const std::string& plugin, const StoreSettings& settings, const std::string& path = whole(),
+         const std::vector<std::string>& names = kElsewhere)
+      : bundle(taken(Bundle::open(path))) {
     tiered::StoreRequest request;
     for (size_t t = 0; t < bundle->manifest().tables.size(); ++t) {
       const std::string& name = bundle->manifest().tables[t].name;
-      if (std::find(kElsewhere.begin(), kElsewhere.end(), name) == kElsewhere.end()) continue;
+      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
       tables.push_back(t);
       request.tables.push_back(taken(stored_table(*bundle, t)));
     }
@@ -70,6 +73,8 @@ const std::string& whole() { return models().whole; }
 const std::string& external() { return models().external; }
 const std::string& sums() { return models().sums; }
 const std::string& sums_external() { return models().sums_external; }
+const std::string& keys() { return models().keys; }
+const std::string& keys_external() { return models().keys_external; }
 
 bool have_rocksdb() {
   if (DPI_UNDER_TSAN) return false;  // Debian's library is not instrumented
@@ -80,13 +85,22 @@ std::shared_ptr<void> hold_store(const std::string& plugin, const StoreSettings&
   return std::make_shared<Writer>(plugin, settings);
 }
 
-void fill_store(const std::string& plugin, const StoreSettings& settings) {
-  const Writer w(plugin, settings);
+namespace {
+
+void fill(const Writer& w) {
   for (size_t i = 0; i < w.tables.size(); ++i) {
     const auto go_on = [](int64_t) { return Status(); };
     const auto wrote = write_table(*w.bundle, w.tables[i], *w.store, static_cast<int32_t>(i), go_on);
     REQUIRE_MESSAGE(wrote.ok(), wrote.status().message());
   }
+}
+
+}  // namespace
+
+void fill_store(const std::string& plugin, const StoreSettings& settings) { fill({plugin, settings}); }
+
+void fill_keys(const std::string& plugin, const StoreSettings& settings) {
+  fill({plugin, settings, keys(), {"key_rows", "other_rows"}});
 }
 
 Request::Request(const std::vector<Row>& rows) {

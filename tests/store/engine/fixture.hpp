@@ -27,6 +27,9 @@ const std::string& external();
 /// The same tables under heads that are sums and means of rows.
 const std::string& sums();
 const std::string& sums_external();
+/// Two features of keys, `key` and `other`; of the second model the key sets are elsewhere.
+const std::string& keys();
+const std::string& keys_external();
 
 /// A folder of its own, removed at the end.
 class Folder {
@@ -44,6 +47,8 @@ class Folder {
 /// Brings the external tables there: {"path", folder} to RocksDB, {"address", host:port} to Redis.
 using StoreSettings = std::vector<std::pair<std::string, std::string>>;
 void fill_store(const std::string& plugin, const StoreSettings& settings);
+/// The same of keys_external().
+void fill_keys(const std::string& plugin, const StoreSettings& settings);
 /// The store as a loader has it open, until the last copy goes.
 std::shared_ptr<void> hold_store(const std::string& plugin, const StoreSettings& settings);
 /// The plugin for RocksDB is built, and this is no build whose sanitizer would misjudge it.

@@ -3,6 +3,8 @@
 // deadline and its flag.
 // Planted, each seen: the lowest bit of a key left out of its index; policy default without its number; a
 // lookup that gives its store no deadline, or no flag.
+#include <dpi/batcher.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -100,6 +102,70 @@ TEST_CASE("ids outside a table are told by row and feature, and nothing is fetch
     CHECK(all_are(rows.out, -7.0f));  // left as it is
   }
   CHECK(tier(m.get(), "items").late == 0);
+}
+
+/// Requests of the model keys(): known keys, some of the other feature's only, some of none.
+struct KeyRequest {
+  std::vector<int64_t> ids;
+  dpi_batch batch = DPI_BATCH_INIT;
+  std::vector<float> out;
+
+  KeyRequest(int64_t rows, std::mt19937_64& rng) : out(static_cast<size_t>(rows), -7.0f) {
+    for (int64_t i = 0; i < 2 * rows; ++i) ids.push_back(rng() % 8 == 0 ? kNoKey : known_keys()[rng() % 300]);
+    batch.rows = rows;
+    batch.ids = ids.data();
+    batch.nnz = 2 * rows;
+  }
+  std::vector<float> scores(dpi_model* m) const {
+    std::vector<float> direct(out.size());
+    Error e;
+    const dpi_status s = dpi_predict(m, &batch, direct.data(), direct.size(), nullptr, &e);
+    REQUIRE_MESSAGE(s == DPI_OK, e.text());
+    return direct;
+  }
+};
+
+TEST_CASE("keys of external sets, of several requests in one chunk: each has its own rows") {
+  if (!have_models() || !redis_installed()) return;
+  RedisServer redis;
+  fill_keys("redis", {{"address", redis.address()}});
+  const ModelPtr oracle = load_model(keys(), {});
+  const ModelPtr m = load_model(keys_external(),
+                                {{"store.host_bytes", "4000000"}, {"store.redis_address", redis.address()}});
+  std::mt19937_64 rng(31);
+  const OptionsPtr o(dpi_options_create());
+  Error e;
+  REQUIRE(dpi_options_set(o.get(), "batch.max_rows", "12", &e) == DPI_OK);  // a chunk is full
+  REQUIRE(dpi_options_set(o.get(), "batch.max_delay_us", "1000000", &e) == DPI_OK);
+  dpi_batcher* b = nullptr;
+  REQUIRE(dpi_batcher_create(m.get(), o.get(), &b, &e) == DPI_OK);
+  const std::unique_ptr<dpi_batcher, decltype(&dpi_batcher_free)> owner(b, dpi_batcher_free);
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::unique_ptr<KeyRequest>> requests;
+    for (const int64_t rows : {3, 1, 6, 2}) {
+      requests.push_back(std::make_unique<KeyRequest>(rows, rng));
+      CHECK(
+          identical(requests.back()->scores(m.get()), requests.back()->scores(oracle.get())));  // now cached
+    }
+    uint64_t ticket = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      std::vector<float>& out = requests[i]->out;
+      REQUIRE(dpi_batcher_submit(b, &requests[i]->batch, out.data(), out.size(), nullptr, i, &ticket, &e) ==
+              DPI_OK);
+    }
+    for (size_t taken = 0, n = 0; taken < requests.size(); taken += n) {
+      dpi_completion done = DPI_COMPLETION_INIT;
+      REQUIRE(dpi_batcher_poll(b, &done, 1, 60'000'000, &n, &e) == DPI_OK);
+      REQUIRE(n == 1);
+      REQUIRE_MESSAGE(done.status == DPI_OK, done.error.message);
+      const KeyRequest& r = *requests[done.user];
+      CHECK(identical(r.out, r.scores(oracle.get())));
+    }
+  }
+  std::string status(dpi_batcher_status_json(b, nullptr, 0) + 64, '\0');
+  dpi_batcher_status_json(b, status.data(), status.size());
+  CHECK_MESSAGE(status.find("\"chunks\":10,\"chunk_requests\":40") != std::string::npos, status);
+  CHECK_MESSAGE(status.find("\"again\":0") != std::string::npos, status);
 }
 
 TEST_CASE(

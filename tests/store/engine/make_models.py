@@ -1,6 +1,7 @@
 """Writes two models twice: python3 tests/store/engine/make_models.py FOLDER. whole.h5 has all rows; external.h5 has the same, but those of
 `users` and `items` are somewhere else, called by their hash. Tables of every width and type, and one of odd keys. sums.h5 and
-sums_external.h5 look the same tables up, and their heads are sums and means of rows, which folds derive from each row as it comes."""
+sums_external.h5 look the same tables up, and their heads are sums and means of rows, which folds derive from each row as it comes. keys.h5 and
+keys_external.h5 have two features of keys: in the second the key sets are somewhere else too."""
 
 import pathlib
 import sys
@@ -21,6 +22,11 @@ def digest_of(table):
     state = TreeHash(DATA)
     state.update(table.tobytes())
     return state.digest().hex()
+
+
+def keyed_digest(rows, keys):
+    """The tree hash over those of the rows, by rising key with the default row behind them, and of the keys."""
+    return digest_of(np.frombuffer(bytes.fromhex(digest_of(rows) + digest_of(keys)), np.uint8))
 
 
 def tables_of(b, rng, external):
@@ -69,8 +75,29 @@ def write_sums(path, external):
     b.write(path)
 
 
+def write_keys(path, external):
+    """`key` and `other` by sets of their own; a key of either may be in the other's."""
+    rng = np.random.default_rng(9)
+    b = Builder("keys")
+    values = []
+    for name, keys in (("key", KEYS), ("other", KEYS[::2])):
+        table = f"{name}_rows"
+        b.categorical(name, keys=name)
+        rows, default = rng.normal(size=(len(keys), 8)).astype(np.float32), rng.normal(size=8).astype(np.float32)
+        if external:
+            b.external_table(table, 8, key_set=name, rows=len(rows) + 1, digest=keyed_digest(np.vstack([rows, default]), keys), default=default.tolist())
+        else:
+            b.keyed_table(table, keys, rows, default=default, key_set=name)
+        values.append(b.embed(b.input(name), table))
+    x = b.concat(values)
+    b.head("y", b.linear(x, rng.normal(size=(1, b.shape(x)[0])).astype(np.float32)), activation="none")
+    b.write(path)
+
+
 folder = pathlib.Path(sys.argv[1])
 write(folder / "whole.h5", external=False)
 write(folder / "external.h5", external=True)
 write_sums(folder / "sums.h5", external=False)
 write_sums(folder / "sums_external.h5", external=True)
+write_keys(folder / "keys.h5", external=False)
+write_keys(folder / "keys_external.h5", external=True)

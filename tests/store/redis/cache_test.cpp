@@ -24,7 +24,8 @@ class PluginRows final : public RowSource {
     ++fetches;
     const dpi_store_fetch c{r.table,       static_cast<int64_t>(r.keys.size()),
                             r.keys.data(), reinterpret_cast<unsigned char* const*>(r.rows),
-                            r.found,       r.deadline_ns};
+                            r.found,       r.deadline_ns,
+                            r.failed};
     dpi_store_error error{};
     const int32_t code = Handle::api().fetch(h_, &c, &error);
     return code == 0 ? ok_status() : Status(static_cast<Code>(code), error.message);

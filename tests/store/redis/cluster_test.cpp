@@ -2,8 +2,11 @@
 // server only: moved to and fro at once, Redis 7.0's servers may end up naming each other as the owner.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -88,6 +91,20 @@ TEST_CASE("rows come back through each of three servers, and every one of them h
   REQUIRE(w.open({{"address", cluster.addresses()}}, {&t}, DPI_STORE_WRITE) == 0);
   REQUIRE(w.drop(0) == 0);
   for (size_t i = 0; i < 3; ++i) CHECK(cluster[i].ask({"DBSIZE"}) == "0");
+}
+
+TEST_CASE("rows that one of three servers has lost are told with that server's name") {
+  if (!redis_installed()) return;
+  RedisCluster cluster(3);
+  const auto t = KnownTable::make("x", 'a', 16, 30'000, true, 1);
+  load({{"address", cluster.addresses()}}, t);
+  Handle h;
+  REQUIRE(h.open({{"address", cluster.addresses()}}, {&t}, DPI_STORE_READ) == 0);
+  CHECK(cluster[2].ask({"FLUSHALL"}) == "OK");
+  const Fetched lost = h.fetch(0, t.keys, t.row_bytes());
+  INFO(lost.message);
+  CHECK(lost.code == code(Code::kIo));
+  CHECK(lost.message.starts_with("redis " + cluster[2].address() + ": table 'x': partition "));
 }
 
 TEST_CASE("slots move while eight threads fetch: MOVED and ASK are followed, no row is missed") {
@@ -182,6 +199,55 @@ TEST_CASE("a master that hangs or goes costs deadlines, not rows; it comes back"
   const double seconds = seconds_until_right(h, t);
   MESSAGE("after SIGCONT: right again in ", seconds, " s");
   CHECK(seconds < 20);
+}
+
+// Who asks which keys failed gets the rows of the servers that answer, whatever the others do.
+TEST_CASE("a master that hangs, is gone or has lost its rows takes no rows of the others with it") {
+  if (!redis_installed()) return;
+  RedisCluster cluster(3, 0, {"--cluster-require-full-coverage", "no"});
+  const auto t = KnownTable::make("x", 'a', 8, 5'000, true, 1);
+  load({{"address", cluster.addresses()}, {"partitions", "24"}}, t);
+  Handle h;
+  REQUIRE(h.open({{"address", cluster.addresses()}}, {&t}, DPI_STORE_READ) == 0);
+  std::map<int32_t, int> routes;
+  for (const int64_t key : t.keys) ++routes[h.route(0, key)];
+  CHECK(routes.size() == 3);
+  std::vector<dpi_store_node> nodes(8);
+  nodes.resize(static_cast<size_t>(h.nodes(nodes.data(), 8)));
+  const auto failing = std::find_if(nodes.begin(), nodes.end(),
+                                    [&](const auto& n) { return n.address == cluster[1].address(); });
+  REQUIRE(failing != nodes.end());
+  const auto check_others = [&](const Handle& asked, Code why) {
+    const Fetched f =
+        asked.fetch_each(0, t.keys, t.row_bytes(), why == Code::kTimeout ? kSecond : 10 * kSecond);
+    CHECK_MESSAGE(f.code == code(why), f.message);
+    CHECK_MESSAGE(f.message.find(cluster[1].address()) != std::string::npos, f.message);
+    int64_t wrong = 0, missed = 0;
+    for (size_t i = 0; i < t.keys.size(); ++i) {
+      const bool here = h.route(0, t.keys[i]) == failing->route;
+      const auto* row = f.rows.data() + static_cast<int64_t>(i) * t.row_bytes();
+      missed += f.misses(i) ? 1 : 0;
+      wrong += f.misses(i) && !here ? 1 : 0;
+      if (!f.misses(i)) wrong += f.has(i) && std::memcmp(row, t.row(t.keys[i]), 32) == 0 ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+    CHECK(missed > 0);
+    return missed;
+  };
+  Handle greets;  // READONLY, so that a new connection to a server that hangs takes all the time there is
+  REQUIRE(greets.open({{"address", cluster.addresses()}, {"replicas", "on"}, {"connect_timeout_ms", "10000"}},
+                      {&t}, DPI_STORE_READ) == 0);
+  CHECK(compare(greets, 0, t, t.keys) == "");
+  cluster[1].pause();
+  CHECK(check_others(h, Code::kTimeout) == routes[failing->route]);
+  for (int i = 0; i < 2; ++i) CHECK(check_others(greets, Code::kTimeout) == routes[failing->route]);
+  cluster[1].resume();
+  CHECK(seconds_until_right(h, t) < 20);
+  CHECK(h.fetch_each(0, t.keys, t.row_bytes()).code == 0);
+  REQUIRE(cluster[1].ask({"FLUSHALL"}) == "OK");
+  CHECK(check_others(h, Code::kIo) == routes[failing->route]);
+  cluster[1].kill();
+  CHECK(check_others(h, Code::kIo) == routes[failing->route]);
 }
 
 TEST_CASE("a replica takes over from a master that was killed") {

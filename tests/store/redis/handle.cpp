@@ -92,16 +92,21 @@ void Handle::close() {
   h_ = nullptr;
 }
 
-Fetched Handle::fetch(int32_t table, const std::vector<int64_t>& keys, int64_t row_bytes,
-                      uint64_t timeout_ns) const {
+Fetched Handle::fetch(int32_t table, const std::vector<int64_t>& keys, int64_t row_bytes, uint64_t timeout_ns,
+                      bool each) const {
   Fetched f;
   f.rows.assign(keys.size() * static_cast<size_t>(row_bytes), 0xEE);
   f.found.assign(keys.size() / 64 + 1, 0);
+  f.failed.assign(keys.size() / 64 + 1, 0);
   std::vector<unsigned char*> to(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) to[i] = f.rows.data() + i * static_cast<size_t>(row_bytes);
-  const dpi_store_fetch r{table,          static_cast<int64_t>(keys.size()),
-                          keys.data(),    to.data(),
-                          f.found.data(), timeout_ns == 0 ? 0 : monotonic_ns() + timeout_ns};
+  const dpi_store_fetch r{table,
+                          static_cast<int64_t>(keys.size()),
+                          keys.data(),
+                          to.data(),
+                          f.found.data(),
+                          timeout_ns == 0 ? 0 : monotonic_ns() + timeout_ns,
+                          each ? f.failed.data() : nullptr};
   dpi_store_error error{};
   f.code = api().fetch(h_, &r, &error);
   f.message = error.message;

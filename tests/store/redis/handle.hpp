@@ -39,7 +39,8 @@ struct Fetched {
   int32_t code = 0;
   std::string message;
   std::vector<unsigned char> rows;
-  std::vector<uint64_t> found;
+  std::vector<uint64_t> found, failed;
+  bool misses(size_t i) const { return (failed[i / 64] >> (i % 64) & 1) != 0; }  // of fetch_each
   bool has(size_t i) const { return (found[i / 64] >> (i % 64) & 1) != 0; }
 };
 
@@ -56,7 +57,16 @@ class Handle {
   void close();
 
   Fetched fetch(int32_t table, const std::vector<int64_t>& keys, int64_t row_bytes,
-                uint64_t timeout_ns = 0) const;
+                uint64_t timeout_ns = 0) const {
+    return fetch(table, keys, row_bytes, timeout_ns, false);
+  }
+  /// Asks which keys were not answered, too.
+  Fetched fetch_each(int32_t table, const std::vector<int64_t>& keys, int64_t row_bytes,
+                     uint64_t timeout_ns = 0) const {
+    return fetch(table, keys, row_bytes, timeout_ns, true);
+  }
+  int32_t route(int32_t table, int64_t key) const { return api().route(h_, table, key); }
+  int32_t nodes(dpi_store_node* to, int32_t room) const { return api().nodes(h_, to, room); }
   /// The rows [first, last) of a table whose digest is told as `digest`.
   int32_t write(int32_t table, const KnownTable& t, int64_t first, int64_t last, uint64_t digest = 0);
   int32_t complete(int32_t table) { return api().complete(h_, table, &error_); }
@@ -89,6 +99,8 @@ class Handle {
   dpi_store_handle* get() const { return h_; }
 
  private:
+  Fetched fetch(int32_t table, const std::vector<int64_t>& keys, int64_t row_bytes, uint64_t timeout_ns,
+                bool each) const;
   dpi_store_handle* h_ = nullptr;
   dpi_store_error error_{};
 };

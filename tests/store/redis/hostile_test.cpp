@@ -234,7 +234,8 @@ TEST_CASE("a server that has closed politely is written to: no SIGPIPE in the ho
   FakeServer server([](const dpi::test::Command&) { return Answer{"+OK\r\n", true}; });
   redis::Resolver resolver;
   const uint64_t deadline = monotonic_ns() + 5000 * kMs;
-  const auto to = resolver.find({"127.0.0.1", server.port()}, deadline);
+  Status stale;
+  const auto to = resolver.find({"127.0.0.1", server.port()}, deadline, &stale);
   auto c = redis::Connection::open(*to, server.address(), deadline);
   REQUIRE_MESSAGE(c.ok(), c.status().message());
   redis::TreeSink ok(redis::Item::kStatus);

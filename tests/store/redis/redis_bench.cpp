@@ -131,7 +131,7 @@ void measure(const char* what, const Handle& h, Bare& bare, const KnownTable& t)
     for (int turn = 0; turn < kTurns; ++turn) {
       const auto& k = keys[turn % kSets];
       std::vector<uint64_t> found(n / 64 + 1);
-      const dpi_store_fetch r{0, static_cast<int64_t>(n), k.data(), to.data(), found.data(), 0};
+      const dpi_store_fetch r{0, static_cast<int64_t>(n), k.data(), to.data(), found.data(), 0, nullptr};
       dpi_store_error error;
       const auto plugin = [&] {
         const uint64_t start = monotonic_ns();

@@ -34,9 +34,33 @@ class FakeSource final : public tiered::RowSource {
       gate_.wait(lock, [&] { return !closed_; });
     }
     if (failing > 0 && failing-- > 0) return {failure, "the disk is gone"};
-    for (size_t i = 0; i < r.keys.size(); ++i) give(r, i);
+    const uint64_t lost = routes_down;
+    bool any = false;
+    for (size_t i = 0; i < r.keys.size(); ++i) {
+      const bool fails = (lost >> route(r.table, r.keys[i]) & 1) != 0;
+      if (fails && r.failed != nullptr) r.failed[i / 64] |= uint64_t{1} << (i % 64);
+      if (!fails) give(r, i);
+      any = any || fails;
+    }
+    if (any) return {failure, "no answer from the first that failed"};
     if (finds_too_much) r.found[r.keys.size() / 64] |= uint64_t{1} << (r.keys.size() % 64);
     return {};
+  }
+
+  /// Of several servers, keys go by what is left when they are divided by their number.
+  int32_t route(int32_t, int64_t key) override {
+    return static_cast<int32_t>((key % servers + servers) % servers);
+  }
+  std::vector<StoreNode> nodes(int32_t) override {
+    std::vector<StoreNode> all;
+    for (int32_t r = 0; r < servers && servers > 1; ++r) {
+      StoreNode& node = all.emplace_back();
+      node.address = "server" + std::to_string(r);
+      node.route = r;
+      node.down = (routes_down >> r & 1) != 0;
+      if (node.down) node.last = {failure, node.address + (password_refused ? " says no" : " is gone"), 1};
+    }
+    return all;
   }
 
   /// Every element of a row is larger by so much when it was updated so often.
@@ -63,7 +87,10 @@ class FakeSource final : public tiered::RowSource {
 
   std::atomic<int> fetches{0}, failing{0}, delay_us{0}, readied{0};
   std::atomic<uint64_t> ready_deadline_ns{0};
-  std::atomic<int> updates{-1};  // -1: rows never change
+  std::atomic<int> updates{-1};          // -1: rows never change
+  std::atomic<uint64_t> routes_down{0};  // bit r: rows of server r fail
+  int32_t servers = 1;
+  std::atomic<bool> password_refused{false};
   std::atomic<bool> evens_at_hand{false}, writes_nothing{false}, finds_too_much{false};
   Code failure = Code::kIo;
 

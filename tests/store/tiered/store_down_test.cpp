@@ -3,32 +3,13 @@
 // Planted, each seen: a store that is down is asked all the same; a call that waits already goes on waiting;
 // failures that never leave the window; probes without back-off.
 #include <condition_variable>
-#include <functional>
 
-#include "base/log.hpp"
-#include "store/tiered/cache_fixture.hpp"
+#include "store/tiered/down_fixture.hpp"
 
 namespace dpi::test::store_down_test {
 namespace {
 
-constexpr uint64_t kMs = 1'000'000;
 constexpr int kEver = 1 << 30;
-
-CacheOptions options_of(DownPolicy policy, LogSink* log = nullptr) {
-  CacheOptions o = small_options();
-  o.down.policy = policy;
-  o.down.failures = 3;
-  o.down.first_probe_ns = 20 * kMs;
-  o.down.longest_probe_ns = 80 * kMs;
-  o.log = log;
-  return o;
-}
-
-bool comes(const std::function<bool()>& what) {
-  const uint64_t end = monotonic_ns() + 20'000 * kMs;
-  while (!what() && monotonic_ns() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return what();
-}
 
 StoreStatus status(const Cache& c) { return c.cache->stores().at(0); }
 
@@ -43,14 +24,6 @@ void bring_down(Cache* c, CacheReader& r, Code last) {
     c->cache->release(r);
   }
   CHECK(status(*c).down);
-}
-
-std::vector<std::string> lines(LogSink* log) {
-  std::vector<std::string> all;
-  std::string text;
-  LogLevel level;
-  while (log->poll(true, &text, &level)) all.push_back(text);
-  return all;
 }
 
 TEST_CASE("store.down=default: default rows at once, rows of the tier as ever, right rows once it is up") {

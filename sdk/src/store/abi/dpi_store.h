@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DPI_STORE_ABI 3u
+#define DPI_STORE_ABI 4u
 
 extern "C" {
 
@@ -87,6 +87,9 @@ struct dpi_store_fetch {
   unsigned char* const* rows;  // row i goes to rows[i], row_bytes of it
   uint64_t* found;             // bit i of these words, all 0 when called: row i was written
   uint64_t deadline_ns;        // CLOCK_MONOTONIC, 0 = none; passed: DPI_E_TIMEOUT
+  // Null, or words as of `found`, all 0 when called. Set with an error, bit i: key i was not answered; the
+  // others were, and `found` holds for them. No bit with an error: nothing of the request is used.
+  uint64_t* failed;
 };
 
 // What a table has, counted row by row or partition by partition, not as its record says.
@@ -107,8 +110,11 @@ struct dpi_store_node {
   uint64_t failures;
   uint64_t reconnects;  // connections that were made for ones that broke
   uint64_t redirects;   // commands that it sent on to another server, which has the rows now
+  int32_t route;        // of the keys that it is asked for
   char last_error[256];
 };
+
+#define DPI_STORE_ROUTES 64  // servers beyond share the routes of others
 
 typedef struct dpi_store_handle dpi_store_handle;
 
@@ -124,7 +130,7 @@ typedef struct dpi_store_api {
                   dpi_store_handle** out, dpi_store_error* err);
   void (*close)(dpi_store_handle*);
 
-  // A key without a row is no error: its bit stays 0. With an error nothing of the request is used. Takes as
+  // A key without a row is no error: its bit stays 0. With an error see dpi_store_fetch::failed. Takes as
   // long as the deadline allows, not longer, whatever the other end does.
   int32_t (*fetch)(dpi_store_handle*, const dpi_store_fetch*, dpi_store_error* err);
 
@@ -169,6 +175,9 @@ typedef struct dpi_store_api {
   // Null where the store has no servers to tell apart. Fills at most `room` of `to` and returns how many
   // there are. Waits for no server, and fails never.
   int32_t (*nodes)(dpi_store_handle*, dpi_store_node* to, int32_t room);
+  // Null where all keys fail together. The route of a key, 0 ... DPI_STORE_ROUTES - 1: keys of one route are
+  // asked of one server now. Waits for no server, and fails never.
+  int32_t (*route)(dpi_store_handle*, int32_t table, int64_t key);
 } dpi_store_api;
 
 #define DPI_STORE_INIT_SYMBOL "dpi_store_init_v1"

@@ -113,15 +113,23 @@ Status BundleRows::fetch_narrow(const Table& t, const tiered::FetchRequest& requ
   tiered::FetchRequest there = request;
   there.table = t.spec.elsewhere;
   there.rows = rows.data();
-  DPI_RETURN_IF_ERROR(elsewhere_->fetch(there));
+  Status got = elsewhere_->fetch(there);
+  const auto any = [&](const uint64_t* words) {
+    return words != nullptr && std::any_of(words, words + (n + 63) / 64, [](uint64_t w) { return w != 0; });
+  };
+  if (!got.ok() && !any(request.failed)) return got;
+  const auto is_set = [](const uint64_t* words, size_t i) { return (words[i / 64] >> (i % 64) & 1) != 0; };
   for (size_t i = 0; i < n; ++i) {
-    if ((request.found[i / 64] >> (i % 64) & 1) == 0) continue;
+    if (!is_set(request.found, i) || (!got.ok() && is_set(request.failed, i))) continue;
     const std::span<const float> row(wide.data() + i * dim, dim);
     Status fits = check_narrow(row, t.spec.dtype);
-    if (!fits.ok()) return std::move(fits).within("key " + std::to_string(request.keys[i]));
+    if (!fits.ok()) {
+      if (request.failed != nullptr) std::fill_n(request.failed, (n + 63) / 64, 0);
+      return std::move(fits).within("key " + std::to_string(request.keys[i]));
+    }
     narrow(row, t.spec.dtype, request.rows[i]);
   }
-  return {};
+  return got;
 }
 
 void BundleRows::fetch_ready(const tiered::FetchRequest& request) {
@@ -170,6 +178,11 @@ int32_t BundleRows::store_of(int32_t table) const {
 std::vector<StoreNode> BundleRows::nodes(int32_t store) {
   const int32_t there = store - stores_here();
   return there < 0 ? std::vector<StoreNode>() : elsewhere_->nodes(there);
+}
+
+int32_t BundleRows::route(int32_t table, int64_t key) {
+  const int32_t elsewhere = tables_[static_cast<size_t>(table)].spec.elsewhere;
+  return elsewhere < 0 ? 0 : elsewhere_->route(elsewhere, key);
 }
 
 Result<int64_t> BundleRows::first_other(int32_t table, int64_t first, int64_t n,

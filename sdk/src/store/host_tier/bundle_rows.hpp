@@ -73,6 +73,7 @@ class BundleRows final : public tiered::RowSource {
   std::vector<StoreName> stores() const override;
   int32_t store_of(int32_t table) const override;
   std::vector<StoreNode> nodes(int32_t store) override;
+  int32_t route(int32_t table, int64_t key) override;
 
  private:
   struct Table {

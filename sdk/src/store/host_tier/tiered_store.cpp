@@ -28,6 +28,14 @@ class TieredReader final : public StoreReader {
   void release() override;
   kernels::TableView view(int32_t table) const override;
   uint64_t addresses() const override { return plain_->addresses(); }
+  uint64_t misses() const override {
+    uint64_t n = 0;
+    for (const tiered::TableCounts& c : reader_->counts) n += c.late + c.defaulted + c.down;
+    return n;
+  }
+  uint64_t bytes() const override {
+    return reader_->bytes() + keys_.capacity() * sizeof(int64_t) + places_.capacity() * sizeof(int32_t);
+  }
 
  private:
   struct Asked;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kMostNodes = 4096;
 constexpr uint64_t kRefreshEveryNs = 100'000'000;
+constexpr uint64_t kRefreshAtLeastNs = 30'000'000'000;  // so that it is known which replicas are there
 constexpr uint64_t kRefreshTryNs =
     500'000'000;  // of one server, so that one that hangs leaves time for others
 
@@ -43,6 +44,13 @@ std::shared_ptr<const Topology> Cluster::topology() const {
   return topology_;
 }
 
+int32_t Cluster::route_of(uint16_t slot) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int32_t owner = topology_->cluster ? topology_->owner[slot] : 0;
+  const bool nobody = owner < 0 || topology_->nodes.empty();
+  return nobody ? DPI_STORE_ROUTES - 1 : topology_->nodes[static_cast<size_t>(owner)]->route();
+}
+
 void Cluster::replace(std::shared_ptr<const Topology> with) {
   const std::lock_guard<std::mutex> lock(mutex_);
   topology_.swap(with);
@@ -71,6 +79,7 @@ Status Cluster::connect() {
     if (s.ok()) break;
     if (first.ok()) first = std::move(s);
   }
+  refreshed_ns_.store(monotonic_ns(), std::memory_order_relaxed);
   const auto t = topology();
   if (t->nodes.empty()) return first;
   if (settings_.replicas && !t->cluster)
@@ -90,8 +99,9 @@ void Cluster::moved(int32_t slot, const std::shared_ptr<Node>& to) {
 }
 
 void Cluster::refresh_if_stale(uint64_t deadline_ns) {
-  if (!stale_.load(std::memory_order_relaxed)) return;
-  if (monotonic_ns() - refreshed_ns_.load(std::memory_order_relaxed) < kRefreshEveryNs) return;
+  const uint64_t since = monotonic_ns() - refreshed_ns_.load(std::memory_order_relaxed);
+  if (since < (stale_.load(std::memory_order_relaxed) ? kRefreshEveryNs : kRefreshAtLeastNs)) return;
+  if (!topology()->cluster && !stale_.load(std::memory_order_relaxed)) return;
   if (refresh(deadline_ns).ok()) stale_.store(false, std::memory_order_relaxed);
 }
 
@@ -153,6 +163,7 @@ Status Cluster::publish(const std::vector<SlotRange>& ranges) {
       const auto n = node(a);
       if (n == nullptr) return Status(Code::kIo, "redis " + a.text() + ": a cluster of too many servers");
       at.push_back(index_of(*next, n));
+      if (a.text() != r.nodes[0].text()) n->listed();  // a replica: nobody asks it, and this is how it shows
     }
     std::fill(next->owner.begin() + r.first, next->owner.begin() + r.last + 1, at[0]);
     next->replicas[static_cast<size_t>(at[0])].assign(at.begin() + 1, at.end());

@@ -35,6 +35,8 @@ class Cluster {
   Status connect();
   const Settings& settings() const { return settings_; }
   std::shared_ptr<const Topology> topology() const;
+  /// Node::route of the master of a slot.
+  int32_t route_of(uint16_t slot) const;
 
   /// The server of an address that a server named; null when there are more than any cluster has.
   std::shared_ptr<Node> node(const Address& address);

@@ -43,17 +43,32 @@ struct Exchange::Share {
   std::vector<TreeSink> asking;
   TreeSink replicated{Item::kInteger};
   Node::Lent lent;
+  bool talked = false;
+  int32_t turn = 0;
   Status failure;
 };
 
 Status Exchange::run(std::span<Command> commands) {
+  each_ = false;
+  return go(commands);
+}
+
+Status Exchange::run_each(std::span<Command> commands) {
+  each_ = true;
+  failed_ = {};
+  Status s = go(commands);
+  return failed_.ok() ? s : failed_;
+}
+
+Status Exchange::go(std::span<Command> commands) {
   // Not begun, so that no connection is given up for it.
   if (monotonic_ns() >= deadline_ns_) return Status(Code::kTimeout, "the deadline has passed");
   cluster_.refresh_if_stale(deadline_ns_);
   for (int32_t round = 0;; ++round) {
     Next next = Next::kAtOnce;
     DPI_RETURN_IF_ERROR(one_round(commands, &next));
-    if (std::all_of(commands.begin(), commands.end(), [](const Command& c) { return c.done; })) return {};
+    if (std::all_of(commands.begin(), commands.end(), [](const Command& c) { return c.done || c.failed; }))
+      return {};
     if (next == Next::kAfterPause || round >= kQuickRounds) DPI_RETURN_IF_ERROR(pause(round));
   }
 }
@@ -67,16 +82,42 @@ Status Exchange::one_round(std::span<Command> commands, Next* next) {
     *next = Next::kAfterPause;
     cluster_.distrust();
     cluster_.refresh_if_stale(deadline_ns_);
-    return {};
+    if (!each_ || shares.empty()) return {};
   }
+  return each_ ? ask_each(shares, next) : ask(shares, next);
+}
+
+Status Exchange::ask(std::span<Share> shares, Next* next) {
   lend(shares);
   talk(shares);
   Status result;
   for (Share& share : shares) {  // all of them: each has a connection to give back
     Status s = collect(share, next);
-    if (result.ok()) result = std::move(s);
+    if (!s.ok() && each_) {
+      for (Command* c : share.commands) c->failed = !c->done;
+      if (failed_.ok()) failed_ = std::move(s);
+    } else if (result.ok()) {
+      result = std::move(s);
+    }
   }
   return result;
+}
+
+// A connection to a server that hangs takes all the time there is to make: servers that have one at hand come
+// first, those that failed lately last.
+Status Exchange::ask_each(std::span<Share> shares, Next* next) {
+  for (Share& s : shares) {
+    s.turn = s.node->suspected() ? 2 : 1;
+    if (s.turn == 1) s.lent = s.node->borrow_idle();
+    if (s.lent.connection != nullptr) s.turn = 0;
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const Share& a, const Share& b) { return a.turn < b.turn; });
+  for (size_t first = 0, last = 0; first < shares.size(); first = last) {
+    while (last < shares.size() && shares[last].turn == shares[first].turn) ++last;
+    DPI_RETURN_IF_ERROR(ask(shares.subspan(first, last - first), next));
+  }
+  return {};
 }
 
 std::shared_ptr<Node> Exchange::target(const Topology& t, Command& c) const {
@@ -100,12 +141,15 @@ std::shared_ptr<Node> Exchange::target(const Topology& t, Command& c) const {
 
 Status Exchange::assign(std::span<Command> commands, std::vector<Share>* shares) const {
   const auto t = cluster_.topology();
+  Status unserved;
   for (Command& c : commands) {
-    if (c.done) continue;
+    if (c.done || c.failed) continue;
     auto node = target(*t, c);
-    if (node == nullptr)
-      return Status(Code::kIo, "redis: no server has slot " + std::to_string(c.slot) +
-                                   "; `redis-cli --cluster check` tells why");
+    if (node == nullptr) {
+      unserved = Status(Code::kIo, "redis: no server has slot " + std::to_string(c.slot) +
+                                       "; `redis-cli --cluster check` tells why");
+      continue;
+    }
     auto at = std::find_if(shares->begin(), shares->end(), [&](const Share& s) { return s.node == node; });
     if (at == shares->end()) {
       at = shares->insert(shares->end(), Share{});
@@ -115,11 +159,12 @@ Status Exchange::assign(std::span<Command> commands, std::vector<Share>* shares)
   }
   std::sort(shares->begin(), shares->end(),
             [](const Share& a, const Share& b) { return a.node->number() < b.node->number(); });
-  return {};
+  return unserved;
 }
 
-void Exchange::lend(std::vector<Share>& shares) {
+void Exchange::lend(std::span<Share> shares) {
   for (Share& s : shares) {
+    if (s.lent.connection != nullptr) continue;
     auto lent = s.node->borrow(round_until_ns_);
     if (lent.ok()) {
       s.lent = std::move(lent).value();
@@ -129,7 +174,7 @@ void Exchange::lend(std::vector<Share>& shares) {
   }
 }
 
-void Exchange::talk(std::vector<Share>& shares) {
+void Exchange::talk(std::span<Share> shares) {
   std::vector<Connection*> all;
   for (Share& s : shares) {
     if (s.lent.connection == nullptr) continue;
@@ -153,7 +198,8 @@ void Exchange::talk(std::vector<Share>& shares) {
 Status Exchange::collect(Share& share, Next* next) {
   Status result;
   size_t answered = 0;
-  if (share.lent.connection != nullptr) {
+  share.talked = share.lent.connection != nullptr;
+  if (share.talked) {
     answered = share.lent.connection->answered();
     share.failure = share.lent.connection->failure();
     share.node->give_back(std::move(share.lent.connection));
@@ -218,8 +264,8 @@ Status Exchange::lost(Share& share, Next* next) {
   last_ = share.failure;
   const bool late = share.failure.code() == Code::kTimeout;
   if (!late && share.failure.code() != Code::kIo) return share.failure;
-  if (!late) share.node->drop_idle();
-  if (!late && share.lent.used_before) return {};  // the server went while nobody asked it anything
+  if (!late && share.talked) share.node->drop_idle();  // else no new one could be made, which says less
+  if (!late && share.lent.used_before) return {};      // the server went while nobody asked it anything
   share.node->suspect(share.failure);
   cluster_.distrust();
   if (late && !patient_) return share.failure;

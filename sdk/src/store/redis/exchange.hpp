@@ -22,6 +22,7 @@ struct Command {
 
   // Of the exchange.
   bool done = false;
+  bool failed = false;        // by run_each
   bool by_replica = false;    // was answered by one
   std::shared_ptr<Node> ask;  // who answers this once: the slot is on its way to it
 };
@@ -34,6 +35,9 @@ class Exchange {
 
   /// OK: each has been answered and none with an error.
   Status run(std::span<Command> commands);
+  /// The same, but a server that fails does not end what the others are asked: with an error, commands that
+  /// are not `done` have failed.
+  Status run_each(std::span<Command> commands);
   /// After every block of writing to a node: WAIT until so many replicas have it.
   void wait_for_replicas(int32_t replicas) { wait_replicas_ = replicas; }
 
@@ -44,19 +48,24 @@ class Exchange {
   Status one_round(std::span<Command> commands, Next* next);
   Status assign(std::span<Command> commands, std::vector<Share>* shares) const;
   std::shared_ptr<Node> target(const Topology& t, Command& c) const;
-  void lend(std::vector<Share>& shares);
-  void talk(std::vector<Share>& shares);
+  Status ask(std::span<Share> shares, Next* next);
+  Status ask_each(std::span<Share> shares, Next* next);
+  void lend(std::span<Share> shares);
+  void talk(std::span<Share> shares);
   Status collect(Share& share, Next* next);
   Status judge(Command& c, Node& by, Next* next);
   Status lost(Share& share, Next* next);
   Status elsewhere(Share& share, Next* next);
   Status pause(int32_t round) const;
+  Status go(std::span<Command> commands);
 
   Cluster& cluster_;
   const uint64_t deadline_ns_;
   const bool patient_;
   int32_t wait_replicas_ = 0;
   int32_t refreshes_ = 0;
+  bool each_ = false;
+  Status failed_;  // of run_each: the first
   uint64_t round_until_ns_ = 0;
   Status last_;  // why there is another round
 };

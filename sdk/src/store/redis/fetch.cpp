@@ -84,7 +84,7 @@ Status ask(Exchange& exchange, const Table& t, const dpi_store_fetch& r, bool fr
     c.sink = &batch->sinks.emplace_back(t.form(), which, r.rows, piece.sealed);
     c.from_replica = from_replica;
   }
-  return exchange.run(batch->commands);
+  return r.failed != nullptr ? exchange.run_each(batch->commands) : exchange.run(batch->commands);
 }
 
 // Rows that came are right, since their table's name says what they are. That a key has none is believed of a
@@ -115,13 +115,52 @@ Status check(const Table& t, const Batch::Piece& piece, const RowsSink& sink) {
                      kRepairIt);
 }
 
-// What is not settled and may be by the master with the seal; an error if it may not.
-Result<Batch> second_look(const Table& t, const Batch& first) {
+// Keys without an answer: an error of all of them where the request does not ask which they are.
+class Failures {
+ public:
+  Failures(const Store& store, const Table& t, uint64_t* bits) : store_(store), table_(t), bits_(bits) {}
+
+  // Of piece i of a batch.
+  Status add(const Batch& batch, size_t i, Status why) {
+    if (why.ok()) return why;
+    why = store_.within_partition(std::move(why), table_, batch.pieces[i].partition);
+    if (bits_ == nullptr) return why;
+    mark(batch, i);
+    if (first_.ok()) first_ = std::move(why);
+    return {};
+  }
+  // Of what the servers have not answered.
+  Status add_unanswered(const Batch& batch, Status why) {
+    if (why.ok() || bits_ == nullptr) return why;
+    for (size_t i = 0; i < batch.pieces.size(); ++i) {
+      if (!batch.commands[i].done) mark(batch, i);
+    }
+    if (first_.ok()) first_ = std::move(why);
+    return {};
+  }
+  const Status& first() const { return first_; }
+
+ private:
+  void mark(const Batch& batch, size_t i) const {
+    for (const int32_t key : batch.keys_of(batch.pieces[i])) bits_[key / 64] |= uint64_t{1} << (key % 64);
+  }
+  const Store& store_;
+  const Table& table_;
+  uint64_t* const bits_;
+  Status first_;
+};
+
+// What is not settled and may be by the master with the seal.
+Result<Batch> second_look(const Table& t, const Batch& first, Failures* failures) {
   Batch second;
   for (size_t i = 0; i < first.pieces.size(); ++i) {
+    if (!first.commands[i].done) continue;
     const RowsSink& sink = first.sinks[i];
     const bool helps = first.commands[i].by_replica || (t.keyed() && !first.pieces[i].sealed);
-    if (sink.wrong_length() >= 0 || (!settled(t, sink) && !helps)) return check(t, first.pieces[i], sink);
+    if (sink.wrong_length() >= 0 || (!settled(t, sink) && !helps)) {
+      DPI_RETURN_IF_ERROR(failures->add(first, i, check(t, first.pieces[i], sink)));
+      continue;
+    }
     if (settled(t, sink)) continue;
     second.pieces.push_back(
         {first.pieces[i].partition, second.which.size(), sink.absent().size(), t.keyed()});
@@ -144,7 +183,9 @@ struct Newer {
   int32_t at = -1;
 
   void add(const Batch& batch) {
-    for (const RowsSink& sink : batch.sinks) {
+    for (size_t i = 0; i < batch.sinks.size(); ++i) {
+      if (!batch.commands[i].done) continue;
+      const RowsSink& sink = batch.sinks[i];
       rows += sink.newer();
       if (sink.newest() > sequence) sequence = sink.newest(), at = sink.newer_at();
     }
@@ -173,24 +214,37 @@ Status Store::fetch(const dpi_store_fetch& r) {
     Exchange exchange(cluster_, r.deadline_ns != 0 ? r.deadline_ns : monotonic_ns() + s.timeout_ns, false);
     Batch first = all_keys(t, r);
     // A replica may be behind an update that its master has had.
-    DPI_RETURN_IF_ERROR(ask(exchange, t, r, s.replicas && t.sequence() == 0, &first));
-    DPI_ASSIGN_OR_RETURN(Batch second, second_look(t, first));
-    DPI_RETURN_IF_ERROR(ask(exchange, t, r, false, &second));
-    for (size_t i = 0; i < second.pieces.size(); ++i)
-      DPI_RETURN_IF_ERROR(check(t, second.pieces[i], second.sinks[i]));
+    Failures failures(*this, t, r.failed);
+    Status asked = ask(exchange, t, r, s.replicas && t.sequence() == 0, &first);
+    DPI_RETURN_IF_ERROR(failures.add_unanswered(first, std::move(asked)));
+    DPI_ASSIGN_OR_RETURN(Batch second, second_look(t, first, &failures));
+    if (!second.pieces.empty())
+      DPI_RETURN_IF_ERROR(failures.add_unanswered(second, ask(exchange, t, r, false, &second)));
+    for (size_t i = 0; i < second.pieces.size(); ++i) {
+      if (second.commands[i].done)
+        DPI_RETURN_IF_ERROR(failures.add(second, i, check(t, second.pieces[i], second.sinks[i])));
+    }
     Newer newer;
     newer.add(first);
     newer.add(second);
     if (newer.rows > 0) {
-      if (!t.stale()) return updated_since(t, r.keys[newer.at], newer.sequence);
+      if (!t.stale()) {
+        if (r.failed != nullptr) std::fill_n(r.failed, (r.n + 63) / 64, 0);
+        return updated_since(t, r.keys[newer.at], newer.sequence);
+      }
       newer_[static_cast<size_t>(r.table)].fetch_add(newer.rows, std::memory_order_relaxed);
     }
     tell_found(first, r.found);
     tell_found(second, r.found);
-    return {};
+    return failures.first();
   };
   Status s = look();
   return s.ok() ? s : within(std::move(s), t);
+}
+
+int32_t Store::route(int32_t table, int64_t key) const {
+  const Table& t = tables_[static_cast<size_t>(table)];
+  return cluster_.route_of(t.partition_slot(t.partition_of(key)));
 }
 
 int32_t Store::nodes(dpi_store_node* to, int32_t room) const {

@@ -80,9 +80,26 @@ Result<Node::Lent> Node::borrow(uint64_t deadline_ns) {
   return Lent{std::move(made).value(), false};
 }
 
+Node::Lent Node::borrow_idle() {
+  for (;;) {
+    std::unique_ptr<Connection> c;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (idle_.empty()) return {};
+      c = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    if (c->fresh()) return {std::move(c), true};
+    c.reset();
+    one_broken();
+  }
+}
+
 Result<std::unique_ptr<Connection>> Node::connect(uint64_t deadline_ns) {
   const uint64_t until = std::min(deadline_ns, monotonic_ns() + settings_.connect_timeout_ns);
-  DPI_ASSIGN_OR_RETURN(const SocketAddress to, resolver_.find(address_, until));
+  Status stale;
+  DPI_ASSIGN_OR_RETURN(const SocketAddress to, resolver_.find(address_, until, &stale));
+  if (!stale.ok()) note_name(stale);
   std::optional<Connection::Secure> secure;
   if (tls_ != nullptr) secure.emplace(*tls_, address_.host);
   DPI_ASSIGN_OR_RETURN(auto c,
@@ -143,10 +160,20 @@ void Node::note_failure(const Status& why) {
   ++health_.failures;
   health_.last_code = static_cast<int32_t>(why.code());
   health_.last_ms = wall_ms();
-  copy_printable(why.message().c_str(), health_.last_error, sizeof health_.last_error);
+  copy_printable(why.message(), health_.last_error, sizeof health_.last_error);
   if (health_.down == 0) health_.since_ms = health_.last_ms;
   health_.down = 1;
   unwell_.store(true, std::memory_order_relaxed);
+}
+
+/// The server itself may well be up.
+void Node::note_name(const Status& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++health_.failures;
+  health_.last_code = static_cast<int32_t>(why.code());
+  health_.last_ms = wall_ms();
+  const std::string text = why.message() + " Its last address is used.";
+  copy_printable(text, health_.last_error, sizeof health_.last_error);
 }
 
 void Node::came_back() {
@@ -164,7 +191,8 @@ void Node::redirected() {
 void Node::tell(dpi_store_node* to) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   *to = health_;
-  copy_printable(address_.text().c_str(), to->address, sizeof to->address);
+  to->route = route();
+  copy_printable(address_.text(), to->address, sizeof to->address);
 }
 
 bool Node::suspected() const {

@@ -26,6 +26,8 @@ class Node {
   /// Who needs connections of several nodes takes them in the order of these: else two could wait for each
   /// other.
   int64_t number() const { return number_; }
+  /// The last route is that of slots which no server has.
+  int32_t route() const { return static_cast<int32_t>(number_ % (DPI_STORE_ROUTES - 1)); }
 
   struct Lent {
     std::unique_ptr<Connection> connection;
@@ -33,6 +35,8 @@ class Node {
   };
   /// One of the pool, or a new one while there are less than `connections`; else waits for one.
   Result<Lent> borrow(uint64_t deadline_ns);
+  /// One of the pool; null when there is none.
+  Lent borrow_idle();
   /// Back to the pool; closed if it failed or still waits for replies.
   void give_back(std::unique_ptr<Connection> connection);
   /// The server has gone: so have the connections that nobody uses.
@@ -45,6 +49,10 @@ class Node {
     if (unwell_.load(std::memory_order_relaxed)) came_back();
   }
   bool suspected() const;
+  /// A server of its cluster says that it is there.
+  void listed() {
+    if (unwell_.load(std::memory_order_relaxed) && !suspected()) came_back();
+  }
   /// It named another server for a slot.
   void redirected();
   /// How its exchanges went, for whoever asks.
@@ -56,6 +64,7 @@ class Node {
   void one_broken();
   void came_back();
   void note_failure(const Status& why);
+  void note_name(const Status& why);
 
   const Address address_;
   const int64_t number_;

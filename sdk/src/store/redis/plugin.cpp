@@ -106,6 +106,8 @@ int32_t nodes(dpi_store_handle* h, dpi_store_node* to, int32_t room) {
   }
 }
 
+int32_t route(dpi_store_handle* h, int32_t table, int64_t key) { return h->store->route(table, key); }
+
 }  // namespace
 
 extern "C" {
@@ -132,6 +134,7 @@ __attribute__((visibility("default"))) int32_t dpi_store_init_v1(uint32_t abi_ve
   out->repair = repair;
   out->end_repair = end_repair;
   out->nodes = nodes;
+  out->route = route;
   return 0;
 }
 

@@ -4,15 +4,19 @@
 #include <netinet/in.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string_view>
 #include <system_error>
 
 #include "base/block_signals.hpp"
+#include "base/clock.hpp"
 
 namespace dpi::redis {
 namespace {
+
+constexpr size_t kMostNames = 4096;
 
 int look_up(const char* host, int flags, SocketAddress* out) {
   addrinfo hints{};
@@ -47,7 +51,7 @@ Resolver::~Resolver() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<SocketAddress> Resolver::find(const Address& address, uint64_t deadline_ns) {
+Result<SocketAddress> Resolver::find(const Address& address, uint64_t deadline_ns, Status* stale) {
   SocketAddress found;
   if (look_up(address.host.c_str(), AI_NUMERICHOST, &found) == 0) return with_port(found, address.port);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -62,19 +66,29 @@ Result<SocketAddress> Resolver::find(const Address& address, uint64_t deadline_n
   ++waiting_[address.host];
   answers_.try_emplace(address.host);
   asked_.notify_one();
-  const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline_ns)};
+  const bool had = had_.count(address.host) > 0;
+  const uint64_t now = monotonic_ns();
+  const uint64_t left = deadline_ns - std::min(deadline_ns, now);
+  const std::chrono::steady_clock::time_point until{
+      std::chrono::nanoseconds(had ? now + left / 4 : deadline_ns)};
   const bool done = answered_.wait_until(lock, until, [&] { return answers_[address.host].done; });
   const Answer answer = answers_[address.host];
   if (--waiting_[address.host] == 0) {
     waiting_.erase(address.host);
     if (done) answers_.erase(address.host);
   }
-  if (!done) return Status(Code::kTimeout, "redis " + address.text() + ": the name was not found in time");
-  if (answer.error != 0)
-    return Status(Code::kIo,
-                  "redis " + address.text() + ": " + ::gai_strerror(answer.error) + "; is the name right?")
-        .native(answer.error);
-  return with_port(answer.address, address.port);
+  if (done && answer.error == 0) {
+    if (had || had_.size() < kMostNames) had_.insert_or_assign(address.host, answer.address);
+    return with_port(answer.address, address.port);
+  }
+  Status why(Code::kTimeout, "redis " + address.text() + ": the name was not found in time");
+  if (done)
+    why = Status(Code::kIo,
+                 "redis " + address.text() + ": " + ::gai_strerror(answer.error) + "; is the name right?")
+              .native(answer.error);
+  if (!had) return why;
+  *stale = std::move(why);
+  return with_port(had_.find(address.host)->second, address.port);
 }
 
 void Resolver::run() {

@@ -24,8 +24,9 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  /// Asks anew each time: a server that comes back may have another address.
-  Result<SocketAddress> find(const Address& address, uint64_t deadline_ns);
+  /// Asks anew each time: a server that comes back may have another address. Where that fails, or takes a
+  /// quarter of the time to the deadline, the last address that a name had is given, and *stale says why.
+  Result<SocketAddress> find(const Address& address, uint64_t deadline_ns, Status* stale);
 
  private:
   struct Answer {
@@ -40,6 +41,7 @@ class Resolver {
   std::map<std::string, Answer, std::less<>>
       answers_;  // of names that somebody waits for, or that are being looked up
   std::map<std::string, int, std::less<>> waiting_;
+  std::map<std::string, SocketAddress, std::less<>> had_;  // what names had last
   bool stop_ = false;
   std::thread thread_;
 };

@@ -67,7 +67,17 @@ Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, con
 Status Store::within(Status s, const Table& t) const {
   const std::string place = "redis " + cluster_.settings().seeds[0].text();
   if (!s.message().starts_with("redis")) return std::move(s).within(place);
+  if (s.message().find("table " + in_quotes(t.name())) != std::string::npos) return s;
   return Status(s.code(), s.message() + " (table " + in_quotes(t.name()) + ")").native(s.native_code());
+}
+
+Status Store::within_partition(Status s, const Table& t, int64_t partition) const {
+  if (s.ok()) return s;
+  const std::shared_ptr<const Topology> topology = cluster_.topology();
+  const int32_t owner =
+      topology->cluster ? topology->owner[static_cast<size_t>(t.partition_slot(partition))] : -1;
+  if (owner < 0) return s;
+  return std::move(s).within("redis " + topology->nodes[static_cast<size_t>(owner)]->address().text());
 }
 
 Status Store::say(std::span<Command> commands, bool patient) {
@@ -184,7 +194,9 @@ Result<int64_t> Store::count_rows(const Table& t, bool sealed, int64_t sequence,
   int64_t rows = 0;
   for (size_t p = 0; p < parts.size(); ++p) {
     if (sealed && (parts[p].sealed < 0 || parts[p].update.sequence < sequence))
-      return t.error(Code::kIo, "partition " + std::to_string(p) + " is gone or not whole; " + kRepairIt);
+      return within_partition(
+          t.error(Code::kIo, "partition " + std::to_string(p) + " is gone or not whole; " + kRepairIt), t,
+          static_cast<int64_t>(p));
     rows += parts[p].rows;
   }
   return rows;

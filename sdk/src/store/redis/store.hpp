@@ -33,6 +33,9 @@ class Store {
   Status stat(int32_t table, dpi_store_stat* out);
   Status drop(int32_t table);
   int32_t nodes(dpi_store_node* to, int32_t room) const;
+  int32_t route(int32_t table, int64_t key) const;
+  /// Adds to what is said of a partition the server that has it now.
+  Status within_partition(Status s, const Table& t, int64_t partition) const;
 
   // update.cpp
   Status begin_update(int32_t table, const dpi_store_table& next, uint64_t id, int64_t* done);

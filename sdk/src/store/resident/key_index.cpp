@@ -21,12 +21,18 @@ Result<KeyIndex> KeyIndex::create(int64_t n) {
   const uint64_t count = bucket_count(n);
   if (count == 0) return index;
   const size_t bytes = count * sizeof(Bucket);
+  const size_t alignment = bytes >= kHugePage ? kHugePage : sizeof(Bucket);
+  const bool mapped = bytes >= kMappedFrom;
   void* p = nullptr;
-  // Lookups touch pages at random: large ones spare most of the address translation (advice: may be refused).
-  if (::posix_memalign(&p, bytes >= kHugePage ? kHugePage : sizeof(Bucket), bytes) != 0)
+  if (mapped)
+    p = map_memory(bytes, alignment);
+  else if (::posix_memalign(&p, alignment, bytes) != 0)
+    p = nullptr;
+  if (p == nullptr)
     return Status(Code::kOutOfMemory, "no memory for the index of " + std::to_string(n) + " keys");
+  // Lookups touch pages at random: large ones spare most of the address translation (advice: may be refused).
   if (bytes >= kHugePage) ::madvise(p, bytes, MADV_HUGEPAGE);
-  index.buckets_.reset(static_cast<Bucket*>(p));
+  index.buckets_ = {static_cast<Bucket*>(p), Free{mapped ? bytes : 0}};
   index.count_ = count;
   index.seed_ = random_seed();
   for (uint64_t b = 0; b < count; ++b) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "base/mapped_memory.hpp"
 #include "base/prefetch.hpp"
 #include "base/seeded_hash.hpp"
 #include "base/status.hpp"
@@ -56,6 +57,7 @@ class KeyIndex {
   /// The row of a key, -1 when it is absent.
   int32_t find(int64_t key) const noexcept { return count_ == 0 ? -1 : find(key, bucket_of(key)); }
   bool empty() const noexcept { return count_ == 0; }
+  uint64_t bytes() const noexcept { return count_ * sizeof(Bucket); }
 
  private:
   static constexpr uint32_t kKeys = 5;
@@ -66,7 +68,10 @@ class KeyIndex {
   };
   static_assert(sizeof(Bucket) == 64);
   struct Free {
-    void operator()(Bucket* p) const { std::free(p); }
+    Free() : mapped(0) {}
+    explicit Free(size_t bytes) : mapped(bytes) {}
+    size_t mapped;  // bytes from the kernel, 0 = from malloc
+    void operator()(Bucket* p) const { mapped != 0 ? unmap_memory(p, mapped) : std::free(p); }
   };
 
   static uint64_t bucket_count(int64_t n);

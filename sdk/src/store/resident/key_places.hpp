@@ -22,6 +22,8 @@ class KeyPlaces {
   /// Many at once, so that memory is waited for once and not once per key; of any key sets. From any number
   /// of threads at once; allocates nothing and takes no lock.
   virtual void find(std::span<KeyLookup> lookups) const noexcept = 0;
+  /// Memory that is its own.
+  virtual uint64_t bytes() const { return 0; }
 };
 
 }  // namespace dpi

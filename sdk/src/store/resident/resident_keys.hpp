@@ -24,6 +24,11 @@ class ResidentKeys final : public KeyPlaces {
       l.row = index.empty() ? -1 : index.find(l.key, l.at);
     }
   }
+  uint64_t bytes() const override {
+    uint64_t n = 0;
+    for (const KeyIndex& index : indexes_) n += index.bytes();
+    return n;
+  }
 
  private:
   std::vector<KeyIndex> indexes_;

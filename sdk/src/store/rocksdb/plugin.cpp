@@ -120,6 +120,6 @@ DPI_PLUGIN_EXPORT int32_t dpi_store_init_v1(uint32_t abi_version, dpi_store_api*
   using namespace dpi::rocks;
   *out = {DPI_STORE_ABI, sizeof(*out), "rocksdb", kSettings,  open,         close,  fetch,
           write,         complete,     stat,      drop,       begin_update, update, end_update,
-          count,         begin_repair, repair,    end_repair, nullptr};
+          count,         begin_repair, repair,    end_repair, nullptr,      nullptr};
   return 0;
 }

@@ -285,13 +285,16 @@ Status HostCache::deliver(Call& c) {
 }
 
 /// The policy for a row that is not here; kAsMiss: its table's own.
-DownPolicy HostCache::down(const Miss& m) const {
-  return health_->policy(tables_[static_cast<size_t>(m.table)].store);
+DownPolicy HostCache::down(Miss& m) const {
+  const int32_t store = tables_[static_cast<size_t>(m.table)].store;
+  if (!health_->decides(store)) return DownPolicy::kAsMiss;
+  if (m.route < 0) m.route = source_->route(m.table, m.key.key);
+  return health_->policy(store, m.route);
 }
 
 Status HostCache::store_down(const Miss& m) const {
   const Table& t = tables_[static_cast<size_t>(m.table)];
-  return Status(*health_->refusal(t.store)).within("table '" + t.spec.row.name + "'");
+  return Status(*health_->refusal(t.store, m.route)).within("table '" + t.spec.row.name + "'");
 }
 
 Status HostCache::not_here(const Call& c, const CacheReader::Missed& missed) const {

@@ -33,6 +33,7 @@ Result<Block> Block::make(const MemoryHooks& hooks, uint64_t bytes, const char* 
     b.hooks_ = hooks;
     b.data_ = static_cast<std::byte*>(p);
     b.bytes_ = rounded;
+    b.held_ = HeldCount(hooks.held, rounded);
     if (reinterpret_cast<uintptr_t>(p) % page != 0)
       return invalid_argument("the environment's memory hook gave a block that is not aligned to " +
                               std::to_string(page) + " bytes");
@@ -42,6 +43,7 @@ Result<Block> Block::make(const MemoryHooks& hooks, uint64_t bytes, const char* 
   b.data_ = static_cast<std::byte*>(map_memory(rounded, page));
   if (b.data_ == nullptr) return no_memory(what, rounded);
   b.bytes_ = rounded;
+  b.held_ = HeldCount(hooks.held, rounded);
   if (page == kHugePage) madvise(b.data_, rounded, MADV_HUGEPAGE);  // advice: may be refused
   return b;
 }
@@ -58,6 +60,7 @@ void Block::swap(Block& other) noexcept {
   std::swap(hooks_, other.hooks_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(held_, other.held_);
 }
 
 }  // namespace dpi::tiered

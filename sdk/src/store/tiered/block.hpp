@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/environment.hpp"
+#include "base/held_bytes.hpp"
 #include "base/status.hpp"
 
 namespace dpi::tiered {
@@ -31,6 +32,7 @@ class Block {
   MemoryHooks hooks_;
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;  // rounded up to whole huge pages
+  HeldCount held_;
 };
 
 }  // namespace dpi::tiered

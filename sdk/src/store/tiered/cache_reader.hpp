@@ -82,6 +82,7 @@ struct Miss {
   DownPolicy down = DownPolicy::kAsMiss;  // another one: its store is down, and this decides
   uint32_t entry = 0;                     // of the table of distinct keys
   Shard* shard = nullptr;
+  int32_t route = -1;  // in its store; -1: nothing of it is down, so nobody has asked
 };
 
 struct CacheReader {
@@ -105,6 +106,11 @@ struct CacheReader {
   std::vector<int32_t> wanted;     // per shard
   std::vector<int32_t> distinct;   // hash table of indices into misses + 1
   std::vector<int64_t> gained;     // per table: keys that a call found when it looked again, and not at first
+
+  uint64_t bytes() const {
+    return sizeof *this + missed.capacity() * sizeof(Missed) + misses.capacity() * sizeof(Miss) +
+           (held.capacity() + distinct.capacity()) * sizeof(int32_t);
+  }
 };
 
 }  // namespace dpi::tiered

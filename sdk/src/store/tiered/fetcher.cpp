@@ -18,20 +18,9 @@ namespace dpi::tiered {
 
 namespace {
 
-/// Rows are filled with it before a fetch: one that still holds nothing else was not written.
-constexpr int kUnwritten = 0xA5;
-constexpr int64_t kLeastToTell = 8;  // bytes; a shorter row may really look like this
-
 constexpr uint64_t kLookForCallers = 1'000'000;  // ns in the queue, before which nobody is taken to have gone
 
 constexpr size_t kAtEase = 128;  // rows under way; half of the reads that a disk's queue commonly takes
-
-bool is_unwritten(const std::byte* row, int64_t bytes) {
-  return bytes >= kLeastToTell && row[0] == std::byte{kUnwritten} &&
-         std::memcmp(row, row + 1, static_cast<size_t>(bytes - 1)) == 0;
-}
-
-bool is_found(const FetchJob& job, size_t i) { return (job.found[i / 64] >> (i % 64) & 1) != 0; }
 
 }  // namespace
 
@@ -55,6 +44,7 @@ Fetcher::Fetcher(const Options& options, RowSource* source, std::vector<Row> row
     job->shards.resize(most);
     job->fetches.resize(most);
     job->found.resize((most + 63) / 64);
+    job->failed.resize(job->found.size());
     job->next = std::exchange(spare_, job.get());
     all_.push_back(std::move(job));
   }
@@ -64,7 +54,16 @@ uint64_t Fetcher::bytes(const Options& options) {
   const auto rows = static_cast<uint64_t>(std::max(1, options.job_rows));
   const uint64_t row = sizeof(int64_t) + sizeof(std::byte*) + sizeof(Shard*) + sizeof(int32_t);
   return static_cast<uint64_t>(std::max(1, options.jobs)) *
-         (sizeof(FetchJob) + rows * row + (rows + 63) / 64 * sizeof(uint64_t));
+         (sizeof(FetchJob) + rows * row + 2 * ((rows + 63) / 64) * sizeof(uint64_t));
+}
+
+uint64_t Fetcher::job_bytes() const {
+  uint64_t n = 0;
+  for (const auto& job : all_)
+    n += sizeof *job + job->keys.capacity() * sizeof(int64_t) + job->rows.capacity() * sizeof(std::byte*) +
+         job->shards.capacity() * sizeof(Shard*) + job->fetches.capacity() * sizeof(int32_t) +
+         job->found.capacity() * sizeof(uint64_t);
+  return n;
 }
 
 Status Fetcher::start() {
@@ -138,9 +137,12 @@ FetchJob* Fetcher::unqueue(FetchJob* job) {
 
 /// Why a queued job is not run any more; null = it is.
 std::shared_ptr<const Status> Fetcher::why_over(const FetchJob& job, uint64_t now) const {
-  const int32_t store = rows_[static_cast<size_t>(job.table)].store;
-  if (health_->policy(store) != DownPolicy::kAsMiss) return health_->refusal(store);
   if (now >= job.deadline_ns) return expired_;
+  if (health_->decides(store_of(job))) {
+    size_t refused = 0;
+    while (refused < job.n && refusal(job, refused) != nullptr) ++refused;
+    if (refused == job.n) return expired_;
+  }
   if (!job.waited || now - job.queued_ns < kLookForCallers) return nullptr;
   for (size_t i = 0; i < job.n; ++i) {
     if (job.shards[i]->is_wanted(job.fetches[i])) return nullptr;
@@ -165,17 +167,23 @@ FetchJob* Fetcher::next_job(FetchJob** over) {
 
 /// Ends the fetches of a job that left the queue unrun. Who joined them meanwhile asks again.
 void Fetcher::drop(FetchJob* job) {
-  const int32_t store = rows_[static_cast<size_t>(job->table)].store;
-  const bool down = health_->policy(store) != DownPolicy::kAsMiss;
-  publish(job, down ? health_->refusal(store) : expired_);
+  const size_t rows = job->n;
+  leave_out_refused(job);
+  std::fill(job->failed.begin(), job->failed.end(), ~uint64_t{0});
+  publish(job, expired_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    (*job->counts)[static_cast<size_t>(job->table)].expired += job->n;
-    under_way_ -= job->n;
-    recycle(job);
-    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    (*job->counts)[static_cast<size_t>(job->table)].expired += rows;
+    finish(job, rows);
   }
   done_.notify_all();
+}
+
+/// rows: as many as it had when it was queued. Under the lock.
+void Fetcher::finish(FetchJob* job, size_t rows) {
+  under_way_ -= rows;
+  recycle(job);
+  finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 /// Probes a store that is down for one row, when that is due.
@@ -190,7 +198,7 @@ void Fetcher::ask_again(int32_t store) {
   } catch (const std::exception&) {
     answer = *no_memory_;
   }
-  health_->probed(store, answer, monotonic_ns());
+  health_->probed(store, row->route, answer, monotonic_ns());
 }
 
 void Fetcher::recycle(FetchJob* job) {
@@ -259,123 +267,6 @@ void Fetcher::work(bool first) {
     for (int32_t s = 0; s < may_ask; ++s) ask_again(s);
     lock.lock();
   }
-}
-
-void Fetcher::run(FetchJob* job) {
-  const uint64_t begin = monotonic_ns();
-  std::shared_ptr<const Status> failure;
-  try {
-    Status fetched = fetch(job);
-    if (!fetched.ok()) {
-      const std::string table = "table '" + rows_[static_cast<size_t>(job->table)].table + "'";
-      health_->failed(rows_[static_cast<size_t>(job->table)].store, fetched, job->table, job->keys[0]);
-      failure = std::make_shared<const Status>(std::move(fetched).within(table));
-    }
-  } catch (const std::exception&) {
-    failure = no_memory_;
-  }
-  const uint64_t took = monotonic_ns() - begin;
-  publish(job, failure);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    count(*job, failure == nullptr, took);
-    under_way_ -= job->n;
-    recycle(job);
-    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
-  done_.notify_all();
-}
-
-FetchRequest Fetcher::prepare(FetchJob* job, uint64_t deadline_ns) const {
-  const Row& row = rows_[static_cast<size_t>(job->table)];
-  for (size_t i = 0; i < job->n; ++i) {
-    std::memset(job->rows[i], kUnwritten, static_cast<size_t>(row.source_bytes));
-    std::memset(job->rows[i] + row.source_bytes, 0, static_cast<size_t>(row.stride - row.source_bytes));
-  }
-  std::fill(job->found.begin(), job->found.end(), 0);
-  FetchRequest request;
-  request.table = job->table;
-  request.keys = {job->keys.data(), job->n};
-  request.rows = job->rows.data();
-  request.found = job->found.data();
-  request.deadline_ns = deadline_ns;
-  return request;
-}
-
-Status Fetcher::fetch(FetchJob* job) {
-  DPI_RETURN_IF_ERROR(source_->fetch(prepare(job, job->deadline_ns)));
-  DPI_RETURN_IF_ERROR(check(*job));
-  complete(job);
-  return {};
-}
-
-/// How many rows it brought, which the job keeps no longer. What goes wrong is for fetch() to tell.
-uint64_t Fetcher::fetch_ready(FetchJob* job, uint64_t deadline_ns) {
-  try {
-    source_->fetch_ready(prepare(job, deadline_ns));
-    if (!check(*job).ok()) return 0;
-    complete(job);
-  } catch (const std::exception&) {
-    return 0;
-  }
-  return publish_found(job);
-}
-
-void Fetcher::complete(FetchJob* job) {
-  if (finish_.finish == nullptr) return;
-  for (size_t i = 0; i < job->n; ++i) {
-    if (is_found(*job, i)) finish_.finish(finish_.context, job->table, job->keys[i], job->rows[i]);
-  }
-}
-
-/// A source is not believed: rows that were not written must never be served.
-Status Fetcher::check(const FetchJob& job) const {
-  const Row& row = rows_[static_cast<size_t>(job.table)];
-  for (size_t i = 0; i < job.found.size() * 64; ++i) {
-    if (!is_found(job, i)) continue;
-    if (i >= job.n) return internal_error("the source found a row that it was not asked for");
-    if (is_unwritten(job.rows[i], row.source_bytes))
-      return internal_error("the source found key " + std::to_string(job.keys[i]) + ", but wrote no row");
-  }
-  return {};
-}
-
-void Fetcher::publish(FetchJob* job, const std::shared_ptr<const Status>& failure) {
-  const uint64_t now = monotonic_ns();
-  for (size_t i = 0; i < job->n; ++i) {
-    if (failure != nullptr)
-      job->shards[i]->fail(job->fetches[i], failure);
-    else
-      job->shards[i]->publish(job->fetches[i], is_found(*job, i), now);
-  }
-}
-
-uint64_t Fetcher::publish_found(FetchJob* job) {
-  const uint64_t now = monotonic_ns();
-  const size_t n = std::exchange(job->n, 0);
-  for (size_t i = 0; i < n; ++i) {
-    if (is_found(*job, i))
-      job->shards[i]->publish(job->fetches[i], true, now);
-    else
-      job->add(job->keys[i], job->rows[i], job->shards[i], job->fetches[i]);
-  }
-  return n - job->n;
-}
-
-void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {
-  FetchCount& c = (*job.counts)[static_cast<size_t>(job.table)];
-  uint64_t found = 0;
-  for (const uint64_t word : job.found) found += static_cast<uint64_t>(std::popcount(word));
-  c.latency.add(ns);
-  ++c.reads;
-  c.read_ns += ns;
-  if (!ok) {
-    c.failed += job.n;
-    return;
-  }
-  c.fetched += found;
-  c.absent += job.n - found;
-  c.bytes += found * static_cast<uint64_t>(rows_[static_cast<size_t>(job.table)].source_bytes);
 }
 
 Fetcher::TableStats Fetcher::stats(const FetchCounts& counts, int32_t table) const {

@@ -46,7 +46,7 @@ struct FetchJob {
   std::vector<std::byte*> rows;
   std::vector<Shard*> shards;
   std::vector<int32_t> fetches;
-  std::vector<uint64_t> found;
+  std::vector<uint64_t> found, failed;
   std::shared_ptr<FetchCounts> counts;  // where it is counted; under the fetcher's lock
   FetchJob* next = nullptr;
   FetchJob* before = nullptr;  // in the queue
@@ -85,8 +85,9 @@ class Fetcher {
           StoreHealth* health, std::function<void()> idle, uint64_t idle_ns);
   ~Fetcher();
   Status start();
-  /// Bytes of its jobs.
+  /// Bytes of its jobs, as they will be and as they are.
   static uint64_t bytes(const Options& options);
+  uint64_t job_bytes() const;
 
   /// An empty job, or null: all are taken, or as many bytes are under way as may be. counts: of whoever asks.
   FetchJob* take_job(int32_t table, const std::shared_ptr<FetchCounts>& counts);
@@ -114,15 +115,23 @@ class Fetcher {
   std::shared_ptr<const Status> why_over(const FetchJob& job, uint64_t now) const;
   void drop(FetchJob* job);
   void ask_again(int32_t store);
+  void finish(FetchJob* job, size_t rows);
+
+  // fetch_run.cpp
   void run(FetchJob* job);
+  std::shared_ptr<const Status> refusal(const FetchJob& job, size_t i) const;
+  size_t leave_out_refused(FetchJob* job) const;
+  std::shared_ptr<const Status> why_failed(const FetchJob& job, Status why) const;
+  void tell_health(const FetchJob& job, const Status& why);
   FetchRequest prepare(FetchJob* job, uint64_t deadline_ns) const;
   Status fetch(FetchJob* job);
+  Status fetch_from(FetchJob* job);
   uint64_t fetch_ready(FetchJob* job, uint64_t deadline_ns);
   Status check(const FetchJob& job) const;
   void complete(FetchJob* job);
   void publish(FetchJob* job, const std::shared_ptr<const Status>& failure);
   uint64_t publish_found(FetchJob* job);
-  void count(const FetchJob& job, bool ok, uint64_t ns);
+  void count(const FetchJob& job, uint64_t ns);
   void recycle(FetchJob* job);
 
   const Options options_;
@@ -136,6 +145,7 @@ class Fetcher {
       std::make_shared<const Status>(Code::kOutOfMemory, "no memory while rows were fetched");
   const std::shared_ptr<const Status> expired_ = std::make_shared<const Status>(
       Code::kTimeout, "the deadline passed while rows waited in the fetch queue (store.fetch_threads)");
+  int32_t store_of(const FetchJob& job) const { return rows_[static_cast<size_t>(job.table)].store; }
   std::vector<std::byte> probe_row_;  // of the first thread
 
   mutable std::mutex mutex_;  // of the rest

@@ -65,6 +65,9 @@ Status HostCache::build(std::vector<CacheTable> tables, const CacheOptions& opti
   build_shards();
   build_tables(std::move(tables));
   make_fetcher(source);
+  uint64_t fetches = fetcher_->job_bytes();
+  for (const auto& shard : shards_) fetches += shard->bytes();
+  fetches_held_ = HeldCount(hooks.held, fetches);
   return fetcher_->start();
 }
 
@@ -77,6 +80,7 @@ void HostCache::build_shards() {
     const auto& size = plan.classes[c];
     const auto shape = directory_shape(size.shards, size.places_per_shard, size.remembered,
                                        static_cast<int64_t>(size.tables.size()), options_.seed);
+    // plan_arena refused what has no shape. NOLINTNEXTLINE(bugprone-unchecked-optional-access)
     directories_.emplace_back(*shape, arena_.directory(static_cast<int32_t>(c)));
     auto& of_class = class_shards_.emplace_back();
     if (lines_.classes[c].most_sets > 0 && lines_.any())
@@ -111,6 +115,7 @@ void HostCache::build_tables(std::vector<CacheTable> tables) {
   }
   sampled_.resize(tables_.size());
   std::vector<MissPolicy> policies;
+  policies.reserve(tables_.size());
   for (const Table& t : tables_) policies.push_back(t.spec.policy);
   first_ = join(std::move(policies));
 }
@@ -262,10 +267,9 @@ HostCache::Stats HostCache::stats(int32_t table, const CacheMember& member) cons
 std::vector<StoreStatus> HostCache::stores() const {
   std::vector<StoreStatus> all;
   for (int32_t s = 0; s < health_->count(); ++s) {
-    StoreStatus& status = all.emplace_back(health_->status(s));
+    StoreStatus& status = all.emplace_back(health_->status(s, source_->nodes(s)));
     const Fetcher::QueueStats queue = fetcher_->queue(s);
     status.queued = queue.queued, status.running = queue.running, status.oldest_ns = queue.oldest_ns;
-    status.nodes = source_->nodes(s);
   }
   return all;
 }

@@ -194,7 +194,7 @@ class HostCache {
   Status finish_fetches(Call& c);
   void drop_fetches(CacheReader& r);
   Status deliver(Call& c);
-  DownPolicy down(const Miss& m) const;
+  DownPolicy down(Miss& m) const;
   Status store_down(const Miss& m) const;
   Status not_here(const Call& c, const CacheReader::Missed& missed) const;
 
@@ -217,6 +217,7 @@ class HostCache {
   FinishRow finish_;  // also of rows that no fetch brings: defaults, and those that come while loading
   std::unique_ptr<StoreHealth> health_;
   std::unique_ptr<Fetcher> fetcher_;
+  HeldCount fetches_held_;
   RowSource* source_ = nullptr;
   uint64_t expired_ns_ = 0, followed_ns_ = 0;  // idle's
   std::timed_mutex scarce_;                    // of the one call that waits for places

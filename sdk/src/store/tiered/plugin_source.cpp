@@ -72,7 +72,8 @@ Status PluginSource::told(int32_t code, const dpi_store_error& err) const {
 Status PluginSource::fetch(const FetchRequest& r) {
   const dpi_store_fetch fetch{r.table,       static_cast<int64_t>(r.keys.size()),
                               r.keys.data(), reinterpret_cast<unsigned char* const*>(r.rows),
-                              r.found,       r.deadline_ns};
+                              r.found,       r.deadline_ns,
+                              r.failed};
   dpi_store_error err{};
   return told(api_.fetch(handle_, &fetch, &err), err);
 }
@@ -81,6 +82,12 @@ int64_t PluginSource::sequence(int32_t table) {
   if (!stale_[static_cast<size_t>(table)]) return -1;
   const auto found = stat(table);
   return found.ok() ? found->sequence : -1;
+}
+
+static_assert(kRoutes == DPI_STORE_ROUTES);
+
+int32_t PluginSource::route(int32_t table, int64_t key) {
+  return api_.route != nullptr ? std::clamp(api_.route(handle_, table, key), 0, kRoutes - 1) : 0;
 }
 
 std::vector<StoreNode> PluginSource::nodes(int32_t /*store*/) {
@@ -93,6 +100,7 @@ std::vector<StoreNode> PluginSource::nodes(int32_t /*store*/) {
     StoreNode& to = nodes.emplace_back();
     to.address.assign(from.address, strnlen(from.address, sizeof from.address));
     to.down = from.down != 0;
+    to.route = std::clamp(from.route, 0, kRoutes - 1);
     to.since_ms = from.since_ms;
     to.failures = from.failures, to.reconnects = from.reconnects, to.redirects = from.redirects;
     const bool known = from.last_code >= 0 && from.last_code <= static_cast<int32_t>(Code::kInternal);

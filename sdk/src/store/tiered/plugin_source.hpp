@@ -47,6 +47,7 @@ class PluginSource final : public RowSource {
   int64_t sequence(int32_t table) override;
   std::vector<StoreName> stores() const override { return {name_}; }
   std::vector<StoreNode> nodes(int32_t store) override;
+  int32_t route(int32_t table, int64_t key) override;
 
   /// Writes as dpi_store.h says: from one thread per table at a time.
   Status write(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows,

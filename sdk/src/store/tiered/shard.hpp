@@ -57,6 +57,11 @@ class Shard {
   Shard(const Shape& shape, Directory* directory, Epochs* epochs, CopiedPlaces* copied = nullptr);
   /// Its bytes beside its places' share of ArenaPlan.
   static uint64_t bytes_of_fetches(const Shape& shape);
+  /// That memory as it is.
+  uint64_t bytes() const {
+    return sizeof *this + fetches_.capacity() * sizeof(Fetch) +
+           (chains_.capacity() + unlinked_.capacity()) * sizeof(int32_t);
+  }
 
   enum class Claim { kPlace, kJoined, kStarted, kNoPlace, kFull };
   struct Claimed {
