@@ -1,26 +1,18 @@
-// Attention, a head of a row at a time: keys that count are turned into a matrix of columns, some queries at
-// once become a tile of scores, which the softmax leaves as weights, and the weights times the values are the
-// results. Nothing is as long as keys x queries, and what the mask leaves out is left out.
+// Attention as the plan has it (the format's: attention_stream.cpp), a head of a row at a time: keys that
+// count are turned into a matrix of columns, some queries at once become a tile of scores, which the softmax
+// leaves as weights, and the weights times the values are the results. Nothing is as long as keys x queries,
+// and what the mask leaves out is left out.
 //
 // Every number is one sequence of fused multiply-adds, over the columns or over the keys that count, in their
 // order: a row's bits depend on nothing but the row.
 #include <dpi/kernels/attention.hpp>
 
-#include "kernels/cpu/simd/math.hpp"
+#include "kernels/cpu/attention_tile.hpp"
 #include "kernels/cpu/tables.hpp"
 
 namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
-
-constexpr int kTile = Vec::W == 16 ? 8 : Vec::W == 8 ? 4 : 2;  // queries at once
-constexpr int kVecs = 3;                                       // and vectors of columns
-
-DPI_INLINE int64_t whole_vectors(int64_t n) { return (n + Vec::W - 1) / Vec::W * Vec::W; }
-
-DPI_INLINE const float* position_of(const float* row, const HeadLayout& l, int64_t h, int64_t i) {
-  return row + l.first + h * l.head + i * l.position;
-}
 
 /// Scratch memory of one call.
 struct Scratch {
@@ -50,68 +42,6 @@ struct Head {
   bool mask_scores;  // the mask goes into the scores: no key is left out
 };
 
-// ---- products of a tile
-
-/// Rows of the second matrix: data + row[i] step, or data + i step where row is null.
-struct Rows {
-  const float* data;
-  const int32_t* row;
-  int64_t step, n;
-};
-
-/// dst[r][column ..] = factor[r] a[r] b; row r of a and dst as their lists say. lanes: of the last vector.
-template <int kRows, int kCols>
-DPI_INLINE void product(const float* const* a, const Rows& b, int64_t column, int64_t lanes,
-                        const float* factor, float* const* dst) {
-  Vec sum[kRows][kCols];
-  DPI_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    DPI_UNROLL
-    for (int c = 0; c < kCols; ++c) sum[r][c] = Vec::zero();
-  }
-  for (int64_t i = 0; i < b.n; ++i) {
-    const float* const from = b.data + (b.row == nullptr ? i : b.row[i]) * b.step + column;
-    Vec x[kCols];
-    DPI_UNROLL
-    for (int c = 0; c < kCols; ++c) x[c] = load_n(from + c * Vec::W, c + 1 < kCols ? Vec::W : lanes);
-    DPI_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const Vec y = Vec::all(a[r][i]);
-      DPI_UNROLL
-      for (int c = 0; c < kCols; ++c) sum[r][c] = fma(y, x[c], sum[r][c]);
-    }
-  }
-  DPI_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    DPI_UNROLL
-    for (int c = 0; c < kCols; ++c)
-      store_n(dst[r] + column + c * Vec::W, sum[r][c] * Vec::all(factor[r]), c + 1 < kCols ? Vec::W : lanes);
-  }
-}
-
-/// All columns of kRows rows.
-template <int kRows>
-void all_columns(const float* const* a, const Rows& b, int64_t columns, const float* factor,
-                 float* const* dst) {
-  constexpr int64_t kWide = kVecs * Vec::W;
-  int64_t at = 0;
-  for (; columns - at >= kWide; at += kWide) product<kRows, kVecs>(a, b, at, Vec::W, factor, dst);
-  const int64_t rest = columns - at;
-  if (rest == 2 * Vec::W) return product<kRows, 2>(a, b, at, Vec::W, factor, dst);
-  if (rest == Vec::W) return product<kRows, 1>(a, b, at, Vec::W, factor, dst);
-  if (rest > 2 * Vec::W) return product<kRows, kVecs>(a, b, at, rest - 2 * Vec::W, factor, dst);
-  if (rest > Vec::W) return product<kRows, 2>(a, b, at, rest - Vec::W, factor, dst);
-  if (rest > 0) product<kRows, 1>(a, b, at, rest, factor, dst);
-}
-
-/// n <= kTile rows; lists hold kTile, those behind the last repeat it.
-DPI_INLINE void tile(int64_t n, const float* const* a, const Rows& b, int64_t columns, const float* factor,
-                     float* const* dst) {
-  if (n == 1) return all_columns<1>(a, b, columns, factor, dst);
-  if (n <= kTile / 2) return all_columns<kTile / 2>(a, b, columns, factor, dst);
-  all_columns<kTile>(a, b, columns, factor, dst);
-}
-
 // ---- keys
 
 /// Lists the keys that count. False where the mask has to go into the scores instead: it differs from query
@@ -135,21 +65,6 @@ bool list_keys(const AttentionAttrs& a, const float* mask, int32_t* keys, int64_
   return false;
 }
 
-/// A vector of keys side by side, column by column; what is behind the last key is 0.
-void turn_keys(const Head& t) {
-  const int64_t dim = t.attrs->dim;
-  for (int64_t first = 0; first < t.n; first += Vec::W) {
-    const float* from[Vec::W];
-    const int64_t some = min_of<int64_t>(Vec::W, t.n - first);
-    for (int64_t j = 0; j < some; ++j) from[j] = position_of(t.k, t.attrs->k, t.h, t.s.keys[first + j]);
-    float* to = t.s.turned + first;
-    for (int64_t c = 0; c < dim; ++c, to += t.ld) {
-      for (int64_t j = 0; j < some; ++j) to[j] = from[j][c];
-      for (int64_t j = some; j < Vec::W; ++j) to[j] = 0;
-    }
-  }
-}
-
 // ---- softmax
 
 /// The scores of a query after its mask; -infinity where a key is left out.
@@ -159,8 +74,6 @@ DPI_INLINE Vec masked(const AttentionAttrs& a, Vec x, const float* mask, int64_t
   const bool drop = a.mask_mode == SoftmaxMask::kNinf;
   return select(m == Vec::zero(), Vec::all(drop ? -__builtin_inff() : a.value), x);
 }
-
-alignas(64) constexpr float kOnes[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /// Scores of n queries become weights, 0 behind the last key; inverse: 1 / their sum, 1 where all are left
 /// out. In passes over all queries: what one waits for the next does not.
@@ -215,11 +128,11 @@ void attend(const Head& t, int64_t first, int64_t n) {
     weight[r] = score[r] = t.s.weights + i * t.ld;
     scale[r] = a.scale;
   }
-  tile(n, q, {t.s.turned, nullptr, t.ld, a.dim}, t.ld, scale, score);
+  tile<Into::kPlace>(n, q, {t.s.turned, nullptr, t.ld, a.dim}, t.ld, scale, score);
   weigh(t, n, mask, score, inverse);
   for (int64_t r = n; r < kTile; ++r) inverse[r] = inverse[n - 1];
   const float* const v = position_of(t.v, a.v, t.h, 0);
-  tile(n, weight, {v, t.s.keys, a.v.position, t.n}, a.value_dim, inverse, dst);
+  tile<Into::kPlace>(n, weight, {v, t.s.keys, a.v.position, t.n}, a.value_dim, inverse, dst);
 }
 
 /// Lists the queries that are asked for; the others' results are 0.
@@ -243,7 +156,7 @@ void attend_head(Head& t) {
   const AttentionAttrs& a = *t.attrs;
   t.mask_scores = !list_keys(a, t.mask, t.s.keys, &t.n);
   t.ld = whole_vectors(t.n);
-  turn_keys(t);
+  turn_keys(t.k, a.k, t.h, t.s.keys, t.n, a.dim, t.ld, t.s.turned);
   const int64_t queries = list_queries(t);
   for (int64_t i = 0; i < queries; i += kTile) attend(t, i, min_of<int64_t>(kTile, queries - i));
 }
@@ -251,10 +164,12 @@ void attend_head(Head& t) {
 }  // namespace
 
 int64_t attention_scratch_floats(const AttentionAttrs& a) {
+  if (a.streamed != 0) return attention_stream_floats(a);
   return (a.dim + kTile) * whole_vectors(a.keys) + a.keys + a.queries;
 }
 
 void attention(const AttentionArgs& a) {
+  if (a.attrs.streamed != 0) return attention_stream(a);
   Head t{};
   t.attrs = &a.attrs;
   t.s = scratch_of(a.scratch, a.attrs);

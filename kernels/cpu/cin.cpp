@@ -12,7 +12,7 @@ namespace dpi::kernels::cpu::DPI_ISA {
 namespace {
 
 // Registers: kTileFields x kTileRows inner sums, kTileRows vectors of y, as many of dst, one weight.
-#if defined(DPI_ISA_AVX512)
+#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_NEON)
 constexpr int kTileFields = 8, kTileRows = 3;
 #else
 constexpr int kTileFields = 4, kTileRows = 2;

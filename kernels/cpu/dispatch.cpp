@@ -2,6 +2,10 @@
 // declares: each calls its form for the widest set this processor has.
 #include <cstring>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include "kernels/cpu/tables.hpp"
 #include "kernels/cpu/tile_permission.hpp"
 
@@ -13,6 +17,7 @@ namespace {
 #define DPI_CPU_SET scalar
 constexpr Functions kScalarFunctions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #undef DPI_CPU_SET
+#define DPI_CPU_REPLACE(result, name, params) f.name = DPI_CPU_SET::name;
 #if defined(__x86_64__)
 #define DPI_CPU_SET avx2
 constexpr Functions kAvx2Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
@@ -20,7 +25,6 @@ constexpr Functions kAvx2Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #define DPI_CPU_SET avx512
 constexpr Functions kAvx512Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #undef DPI_CPU_SET
-#define DPI_CPU_REPLACE(result, name, params) f.name = DPI_CPU_SET::name;
 #define DPI_CPU_SET avx512_bf16
 constexpr Functions with_bf16(Functions f) {
   DPI_CPU_BF16_FUNCTIONS(DPI_CPU_REPLACE)
@@ -40,11 +44,30 @@ constexpr Functions with_amx(Functions f) {
   return f;
 }
 #undef DPI_CPU_SET
-#undef DPI_CPU_REPLACE
 constexpr Functions kAvx512Bf16Functions = with_bf16(kAvx512Functions);
 constexpr Functions kAvx512VnniFunctions = with_int8(kAvx512Functions);
 constexpr Functions kAmxFunctions = with_amx(kAvx512Functions);
+#elif defined(__aarch64__)
+#define DPI_CPU_SET neon
+constexpr Functions kNeonFunctions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
+#undef DPI_CPU_SET
+#define DPI_CPU_SET neon_dot
+constexpr Functions with_dot(Functions f) {
+  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_REPLACE)
+  return f;
+}
+#undef DPI_CPU_SET
+#define DPI_CPU_SET neon_mmla
+constexpr Functions with_mmla(Functions f) {
+  DPI_CPU_BF16_FUNCTIONS(DPI_CPU_REPLACE)
+  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_REPLACE)
+  return f;
+}
+#undef DPI_CPU_SET
+constexpr Functions kNeonDotFunctions = with_dot(kNeonFunctions);
+constexpr Functions kNeonMmlaFunctions = with_mmla(kNeonFunctions);
 #endif
+#undef DPI_CPU_REPLACE
 #undef DPI_CPU_FIELD
 
 const Functions& best() {
@@ -58,7 +81,8 @@ const Functions& best() {
 }  // namespace
 
 const char* isa_name(Isa isa) {
-  constexpr const char* kNames[] = {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni", "amx"};
+  constexpr const char* kNames[] = {"scalar", "avx2", "avx512",   "avx512_bf16", "avx512_vnni",
+                                    "amx",    "neon", "neon_dot", "neon_mmla"};
   return kNames[static_cast<int>(isa)];
 }
 
@@ -68,6 +92,7 @@ bool isa_supported(Isa isa) {
   const bool avx2 =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (isa == Isa::kScalar) return true;
+  if (isa >= Isa::kNeon) return false;
   if (isa == Isa::kAvx2) return avx2;
   if ((isa == Isa::kAvx512Vnni || isa == Isa::kAmx) && !__builtin_cpu_supports("avx512vnni")) return false;
   if (isa == Isa::kAmx && !processor_has_tiles()) return false;
@@ -83,6 +108,19 @@ const Functions& functions(Isa isa) {
   if (isa == Isa::kAvx512) return kAvx512Functions;
   return isa == Isa::kAvx2 ? kAvx2Functions : kScalarFunctions;
 }
+#elif defined(__aarch64__)
+bool isa_supported(Isa isa) {
+  constexpr unsigned long kMatrices = HWCAP2_I8MM | HWCAP2_BF16;
+  if (isa == Isa::kNeonDot) return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  if (isa == Isa::kNeonMmla) return (getauxval(AT_HWCAP2) & kMatrices) == kMatrices;
+  return isa == Isa::kScalar || isa == Isa::kNeon;
+}
+
+const Functions& functions(Isa isa) {
+  if (isa == Isa::kNeonDot) return kNeonDotFunctions;
+  if (isa == Isa::kNeonMmla) return kNeonMmlaFunctions;
+  return isa == Isa::kNeon ? kNeonFunctions : kScalarFunctions;
+}
 #else
 bool isa_supported(Isa isa) { return isa == Isa::kScalar; }
 
@@ -92,6 +130,9 @@ const Functions& functions(Isa) { return kScalarFunctions; }
 Isa best_isa(Weights weights) {
   if (weights == Weights::kInt8 && isa_supported(Isa::kAvx512Vnni)) return Isa::kAvx512Vnni;
   if (weights == Weights::kBf16 && isa_supported(Isa::kAvx512Bf16)) return Isa::kAvx512Bf16;
+  if (weights != Weights::kF32 && isa_supported(Isa::kNeonMmla)) return Isa::kNeonMmla;
+  if (weights == Weights::kInt8 && isa_supported(Isa::kNeonDot)) return Isa::kNeonDot;
+  if (isa_supported(Isa::kNeon)) return Isa::kNeon;
   if (isa_supported(Isa::kAvx512)) return Isa::kAvx512;
   return isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar;
 }

@@ -8,7 +8,7 @@ namespace {
 /// float32 as the bundle has it.
 struct Plain {
   using Word = float;
-#if defined(DPI_ISA_AVX512)
+#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_NEON)
   static constexpr int kWideRows = 4;
 #else
   [[maybe_unused]] static constexpr int kWideRows = 2;
@@ -27,7 +27,12 @@ struct Plain {
     const float* x = t.call->x + t.row * ldx;
     const auto columns = columns_of<Plain, NV>(t);
     start_sums(sum);
-    for (int64_t k = 0; k < depth; ++k) {
+    int64_t k = 0;
+#if defined(DPI_ISA_NEON)
+    for (; k + 4 <= depth; k += 4)
+      add_four_terms(x + k, ldx, sum, [&](int term, int v) { return Vec::load(columns.at(k + term, v)); });
+#endif
+    for (; k < depth; ++k) {
       add_terms(x + k, ldx, sum, [&](int v) { return Vec::load(columns.at(k, v)); });
     }
   }

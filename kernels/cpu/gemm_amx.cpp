@@ -111,15 +111,6 @@ DPI_INLINE int64_t rows_of_block(int64_t k) {
   return max_of<int64_t>(kBlockBytes / row_bytes<Form>(k) / kBlockRows, 1) * kBlockRows;
 }
 
-/// body<0>() .. body<N - 1>().
-template <int N, class Body>
-DPI_INLINE void for_constants(const Body& body) {
-  if constexpr (N > 0) {
-    for_constants<N - 1>(body);
-    body.template operator()<N - 1>();
-  }
-}
-
 /// R registers of rows, of which the last has `last` rows, by up to kSums / R registers of columns.
 template <int R>
 void configure(int64_t last) {

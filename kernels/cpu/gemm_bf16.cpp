@@ -63,7 +63,7 @@ struct Product {
   using Word = uint32_t;
   // With AVX2 two rows and what is being widened need more registers than there are; three and four rows have
   // sums enough in one panel.
-#if defined(DPI_ISA_AVX512)
+#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_NEON)
   static constexpr int kWideRows = 2;
 #else
   [[maybe_unused]] static constexpr int kWideRows = 1;
@@ -87,6 +87,14 @@ struct Product {
     };
     start_sums(sum);
     int64_t k = 0;
+#if defined(DPI_ISA_NEON)
+    for (; k + 4 <= depth; k += 4) {
+      add_four_terms(x + k, ldx, sum, [&](int term, int v) {
+        const uint32_t* const words = columns.at((k + term) / 2, v);
+        return term % 2 == 0 ? Vec::load_lower_bf16(words) : Vec::load_upper_bf16(words);
+      });
+    }
+#endif
     for (; k + 2 <= depth; k += 2) {
       add_terms(x + k, ldx, sum, lower(k / 2));
 #if defined(DPI_ISA_AVX2)

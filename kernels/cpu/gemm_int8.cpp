@@ -1,13 +1,13 @@
-// The product in int8, for processors with AVX-512 VNNI (the set avx512_vnni): weights with a scale per
-// column, four of a column, k to k + 3, in each 32-bit word; rows of x with a scale each, made as they are
-// read. Sums are whole numbers, so they are exact and have no order; then they are scaled, and what follows
-// is float32.
+// The product in int8: weights with a scale per column, four of a column, k to k + 3, in each 32-bit word;
+// rows of x with a scale each, made as they are read. Sums are whole numbers, so they are exact and have no
+// order; then they are scaled, and what follows is float32. So all sets give the same bits.
 //
-// The instruction multiplies bytes without a sign by such with one, so x is read as q + 128 and a panel ends
-// with 128 times the sum of each of its columns, and their scales.
+// A panel ends with 128 times the sum of each of its columns, for sets that read x as q + 128, and the
+// columns' scales. simd/int8_terms.hpp has what multiplies.
 #include "kernels/cpu/gemm_tiles.hpp"
 #include "kernels/cpu/narrow_rows.hpp"
 #include "kernels/cpu/pack_int8.hpp"
+#include "kernels/cpu/simd/int8_terms.hpp"
 #include "kernels/cpu/tables.hpp"
 
 namespace dpi::kernels::cpu::DPI_ISA {
@@ -15,33 +15,33 @@ namespace dpi::kernels::cpu::DPI_ISA {
 namespace {
 
 DPI_INLINE int64_t quads_of(int64_t k) { return (k + 3) / 4; }
-DPI_INLINE int64_t row_words(int64_t k) { return quads_of(k) + 1; }  // of x in scratch: its bytes, its scale
+/// A row of x in scratch: its whole numbers, its scale.
+DPI_INLINE int64_t row_words(int64_t k) { return quads_of(k) * kRowWords + 1; }
 
 struct Product {
   using Word = uint32_t;
+#if defined(DPI_ISA_AVX512_VNNI) || defined(DPI_ISA_NEON_DOT)
   static constexpr int kWideRows = 4;
+#elif defined(DPI_ISA_AVX512) || defined(DPI_ISA_NEON)
+  static constexpr int kWideRows = 2;
+#else
+  [[maybe_unused]] static constexpr int kWideRows = 1;
+#endif
   static DPI_INLINE int64_t words(int64_t k) { return quads_of(k) + 2; }
 
   static void begin(const GemmCall& c, int64_t first, int64_t rows) {
     auto* dst = static_cast<uint32_t*>(c.scratch);
     for (int64_t r = 0; r < rows; ++r)
-      round_int8_row(c.x + (first + r) * c.ldx, c.k, quads_of(c.k), dst + r * row_words(c.k));
+      round_int8_row(c.x + (first + r) * c.ldx, c.k, quads_of(c.k) * kRowWords, dst + r * row_words(c.k));
   }
 
   template <int MR, int NV>
   static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
-    const int64_t quads = quads_of(t.call->k), stride = quads + 1;
+    const int64_t stride = row_words(t.call->k);
     const auto* x = static_cast<const uint32_t*>(t.call->scratch) + (t.row - t.first) * stride;
     const auto columns = columns_of<Product, NV>(t);
     start_sums(sum);  // whole numbers until the end, in the same registers
-    for (int64_t k = 0; k < quads; ++k) {
-      add_step(
-          sum, [&](int i) { return _mm512_set1_epi32(static_cast<int32_t>(x[i * stride + k])); },
-          [&](int v) { return _mm512_loadu_si512(columns.at(k, v)); },
-          [](Vec s, __m512i a, __m512i w) {
-            return Vec{_mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(s.v), a, w))};
-          });
-    }
+    add_products(x, stride, quads_of(t.call->k), sum, [&](int64_t k, int v) { return columns.at(k, v); });
   }
 
   /// A sum with its scales. Not where sums are made: GCC would keep them in memory there.
@@ -51,7 +51,7 @@ struct Product {
     const auto* x =
         static_cast<const uint32_t*>(t.call->scratch) + (t.row - t.first + i) * row_words(t.call->k);
     const auto columns = columns_of<Product, NV>(t);
-    return scaled_sum(sum, columns.at(quads, v), columns.at(quads + 1, v), x + quads);
+    return scaled_sum(sum, columns.at(quads, v), columns.at(quads + 1, v), x + quads * kRowWords);
   }
 };
 

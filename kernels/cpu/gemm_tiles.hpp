@@ -26,19 +26,31 @@ constexpr int kPanelVecs = 16 / Vec::W;
 #elif defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
 constexpr int kTileRows = 8;
 constexpr int kPanelVecs = 3;
+#elif defined(DPI_ISA_NEON_MMLA)  // sums of two rows by two columns a register
+constexpr int kTileRows = 8;
+constexpr int kPanelVecs = 3;
 #elif defined(DPI_ISA_AVX2)
 constexpr int kTileRows = 4;
+constexpr int kPanelVecs = 3;
+#elif defined(DPI_ISA_NEON) || defined(DPI_ISA_NEON_DOT)  // a row of x keeps a register: four steps, by lanes
+constexpr int kTileRows = 7;
 constexpr int kPanelVecs = 3;
 #else
 constexpr int kTileRows = 2;
 constexpr int kPanelVecs = 3;
 #endif
 constexpr int kPanel = kPanelVecs * Vec::W;
+// Rows that are multiplied together: a tile begins with the first of them.
+#if defined(DPI_ISA_NEON_MMLA)
+constexpr int kRowUnit = 2;
+#else
+constexpr int kRowUnit = 1;
+#endif
 // Few rows against one panel, or against the narrow one behind the last whole panel, are too few sums to keep
 // the multipliers busy while each waits for itself, so these take several panels at once: so many sums as
 // kWideSums, of kWideVecs vectors at most. 0: one panel, as taller tiles.
 #if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI) || \
-    defined(DPI_ISA_AMX)
+    defined(DPI_ISA_AMX) || defined(DPI_ISA_NEON) || defined(DPI_ISA_NEON_DOT) || defined(DPI_ISA_NEON_MMLA)
 constexpr int kWideSums = 24;
 #elif defined(DPI_ISA_AVX2)
 constexpr int kWideSums = 12;
@@ -145,6 +157,22 @@ DPI_INLINE void add_terms(const float* x, int64_t ldx, Vec (&sum)[MR][NV], const
       sum, [&](int i) { return Vec::all(x[i * ldx]); }, weights,
       [](Vec s, Vec a, Vec w) { return fma(a, w, s); });
 }
+
+#if defined(DPI_ISA_NEON)
+/// Terms k .. k + 3 of every sum, in this order: what add_terms does four times, with one load a row.
+/// weights(term, v): vector v of the columns of k + term.
+template <int MR, int NV, class Weights>
+DPI_INLINE void add_four_terms(const float* x, int64_t ldx, Vec (&sum)[MR][NV], const Weights& weights) {
+  Vec four[MR];
+  DPI_UNROLL
+  for (int i = 0; i < MR; ++i) four[i] = Vec::load(x + i * ldx);
+  for_constants<4>([&]<int kTerm>() {
+    add_step(
+        sum, [&](int i) { return four[i]; }, [&](int v) { return weights(kTerm, v); },
+        [](Vec s, Vec a, Vec w) { return fma_lane<kTerm>(a, w, s); });
+  });
+}
+#endif
 
 /// The part shared by many rows that is added to columns from `col` on of row r.
 DPI_INLINE const float* shared_part(const GemmCall& c, int64_t r, int64_t col) {
@@ -264,7 +292,8 @@ void run_block(const GemmCall& c, int64_t first, int64_t rows, int64_t col) {
   const int64_t vecs = (t.cols + Vec::W - 1) / Vec::W;
   int64_t tiles = (rows + kTileRows - 1) / kTileRows;
   for (int64_t left = rows; left > 0; --tiles) {
-    const int64_t height = (left + tiles - 1) / tiles;
+    const int64_t even = ((left + tiles - 1) / tiles + kRowUnit - 1) / kRowUnit * kRowUnit;
+    const int64_t height = min_of(even, left);
     if (vecs == 3) run_rows<Product, 3>(t, height);
     if (vecs == 2) run_rows<Product, 2>(t, height);
     if (vecs == 1) run_rows<Product, 1>(t, height);

@@ -11,8 +11,6 @@ float lane_unary(UnaryKind kind, float a, float x) {
       return static_cast<float>(std::log(v));
     case UnaryKind::kSoftplus:
       return static_cast<float>((v > 0 ? v : 0.0) + std::log1p(std::exp(-std::fabs(v))));
-    case UnaryKind::kGeluErf:
-      return static_cast<float>(0.5 * v * std::erfc(-v * 0.70710678118654752440));
     case UnaryKind::kPow:
       return static_cast<float>(std::pow(v, static_cast<double>(a)));
     case UnaryKind::kSin:

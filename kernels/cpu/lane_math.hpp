@@ -6,7 +6,7 @@
 
 namespace dpi::kernels::cpu {
 
-/// log, softplus, gelu_erf, pow, sin, cos (the C library's range reduction: right for large x too); any other
+/// log, softplus, pow, sin, cos (the C library's range reduction: right for large x too); any other
 /// kind gives x.
 float lane_unary(UnaryKind kind, float a, float x);
 

@@ -11,8 +11,8 @@ bool bf16_holds_all(const float* v, int64_t n);
 
 /// weight: [n, k]; packed: panels of `panel` columns, the last one's rounded up to a multiple of `lanes`; a
 /// panel holds (depth + 1) / 2 rows of words, each with two of its column, the first in the lower half, zero
-/// beyond n and k. depth >= k.
+/// beyond n and k. depth >= k. beside: words of a column that lie side by side, of which depth is a multiple.
 void pack_bf16(const float* weight, int64_t n, int64_t k, int64_t depth, int64_t panel, int64_t lanes,
-               uint32_t* packed);
+               uint32_t* packed, int64_t beside = 1);
 
 }  // namespace dpi::kernels::cpu

@@ -22,7 +22,7 @@ int8_t int8_of(float weight, float scale) {
 }
 
 void pack_int8(const float* weight, int64_t n, int64_t k, int64_t depth, int64_t panel, int64_t lanes,
-               uint32_t* packed) {
+               uint32_t* packed, int64_t beside) {
   const int64_t quads = (depth + 3) / 4;
   for (int64_t col = 0; col < n; col += panel) {
     const int64_t width = std::min(panel, (n - col + lanes - 1) / lanes * lanes);
@@ -34,7 +34,9 @@ void pack_int8(const float* weight, int64_t n, int64_t k, int64_t depth, int64_t
       for (int64_t i = 0; i < k; ++i) {
         const int8_t q = int8_of(column[i], scale);
         sum += q;
-        packed[i / 4 * width + j] |= uint32_t{static_cast<uint8_t>(q)} << (8 * (i % 4));
+        const int64_t quad = i / 4;
+        packed[(quad / beside * width + j) * beside + quad % beside] |= uint32_t{static_cast<uint8_t>(q)}
+                                                                        << (8 * (i % 4));
       }
       packed[quads * width + j] = static_cast<uint32_t>(128 * sum);
       packed[(quads + 1) * width + j] = std::bit_cast<uint32_t>(scale);

@@ -18,8 +18,8 @@ int8_t int8_of(float weight, float scale);
 /// weight: [n, k], finite; packed: panels of `panel` columns, the last one's rounded up to a multiple of
 /// `lanes`; a panel holds (depth + 3) / 4 rows of words with four bytes of their column each, a row with 128
 /// times the sums of the columns' bytes, and a row with their scales, zero beyond n and k.
-/// depth >= k.
+/// depth >= k. beside: words of a column's bytes that lie side by side, of which depth is a multiple.
 void pack_int8(const float* weight, int64_t n, int64_t k, int64_t depth, int64_t panel, int64_t lanes,
-               uint32_t* packed);
+               uint32_t* packed, int64_t beside = 1);
 
 }  // namespace dpi::kernels::cpu

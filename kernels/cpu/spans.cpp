@@ -1,6 +1,7 @@
 #include "kernels/cpu/spans.hpp"
 
 #include "kernels/cpu/lane_math.hpp"
+#include "kernels/cpu/simd/gelu.hpp"
 #include "kernels/cpu/simd/math.hpp"
 
 namespace dpi::kernels::cpu::DPI_ISA {
@@ -87,6 +88,8 @@ void unary_span(const SpanUnary& f, Span x, float* dst, int64_t n) {
     case UnaryKind::kSelu:
       return map(x, dst, n,
                  [](Vec v) { return Vec::all(1.0507009873554805f) * elu(v, Vec::all(1.6732632423543772f)); });
+    case UnaryKind::kGeluErf:
+      return map(x, dst, n, [](Vec v) { return gelu_erf(v); });
     case UnaryKind::kGeluTanh:
       return map(x, dst, n, [](Vec v) { return gelu_tanh(v); });
     case UnaryKind::kLeaky:
@@ -104,7 +107,6 @@ void unary_span(const SpanUnary& f, Span x, float* dst, int64_t n) {
     case UnaryKind::kDice:
       return dice_span(f, x, dst, n);
     case UnaryKind::kLog:
-    case UnaryKind::kGeluErf:
     case UnaryKind::kSoftplus:
     case UnaryKind::kPow:
     case UnaryKind::kSin:

@@ -1,6 +1,7 @@
 // The functions that exist once per instruction set, and the table of them that a device chooses when it is
-// opened. dpi::kernels::cpu::{scalar,avx2,avx512} declare the same names, avx512_bf16, avx512_vnni and amx
-// those that differ from avx512; nothing outside kernels/cpu and sdk/src/backend/cpu uses them.
+// opened. dpi::kernels::cpu::{scalar,avx2,avx512,neon} declare the same names, avx512_bf16, avx512_vnni, amx
+// neon_dot and neon_mmla those that differ from the set they extend; nothing outside kernels/cpu and
+// sdk/src/backend/cpu uses them.
 #pragma once
 
 #include <dpi/kernels/attention.hpp>
@@ -109,7 +110,8 @@ struct RecurrentWeights {
   F(int64_t, gemm_packed_floats, (int64_t n, int64_t k))                         \
   F(void, gemm_pack, (const float* weight, int64_t n, int64_t k, float* packed)) \
   F(void, gemm, (const GemmCall& c))                                             \
-  DPI_CPU_BF16_FUNCTIONS(F)
+  DPI_CPU_BF16_FUNCTIONS(F)                                                      \
+  DPI_CPU_INT8_FUNCTIONS(F)
 // clang-format on
 
 #define DPI_CPU_DECLARE(result, name, params) result name params;
@@ -132,6 +134,16 @@ namespace amx {
 DPI_CPU_BF16_FUNCTIONS(DPI_CPU_DECLARE)
 DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
 }  // namespace amx
+namespace neon {
+DPI_CPU_FUNCTIONS(DPI_CPU_DECLARE)
+}
+namespace neon_dot {
+DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
+}
+namespace neon_mmla {
+DPI_CPU_BF16_FUNCTIONS(DPI_CPU_DECLARE)
+DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
+}  // namespace neon_mmla
 namespace tile_model {  // in tests only
 DPI_CPU_BF16_FUNCTIONS(DPI_CPU_DECLARE)
 DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
@@ -141,14 +153,24 @@ DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
 #define DPI_CPU_POINTER(result, name, params) result(*name) params = nullptr;
 struct Functions {
   DPI_CPU_FUNCTIONS(DPI_CPU_POINTER)
-  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_POINTER)  // null but in kAvx512Vnni and kAmx
 };
 #undef DPI_CPU_POINTER
 
 /// kAvx512Bf16, kAvx512Vnni, kAmx: avx512 with a processor's own products of bf16, of int8, and of both.
-enum class Isa : int32_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAvx512Vnni = 4, kAmx = 5 };
-constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvx512,
-                         Isa::kAvx512Bf16, Isa::kAvx512Vnni, Isa::kAmx};
+/// kNeonDot: neon with those of int8. kNeonMmla: neon with products of matrices in bf16 and int8.
+enum class Isa : int32_t {
+  kScalar = 0,
+  kAvx2 = 1,
+  kAvx512 = 2,
+  kAvx512Bf16 = 3,
+  kAvx512Vnni = 4,
+  kAmx = 5,
+  kNeon = 6,
+  kNeonDot = 7,
+  kNeonMmla = 8
+};
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512,  Isa::kAvx512Bf16, Isa::kAvx512Vnni,
+                         Isa::kAmx,    Isa::kNeon, Isa::kNeonDot, Isa::kNeonMmla};
 
 /// The types to which weights of layers are packed.
 enum class Weights : int32_t { kF32, kBf16, kInt8 };
@@ -159,7 +181,7 @@ const char* isa_name(Isa isa);
 /// permission besides: tile_permission.hpp.
 bool isa_supported(Isa isa);
 
-/// The best supported set for such weights but kAmx. int8: kAvx512Vnni, or the best for kF32, which cannot.
+/// The best supported set for such weights but kAmx.
 Isa best_isa(Weights weights = Weights::kF32);
 
 const Functions& functions(Isa isa);

@@ -2,29 +2,16 @@
 // each refuses or takes what it says. The implementation is forced by a tuning table.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include <dpi/kernels/multi_lookup.hpp>
 
-#include "support/typed_op.hpp"
+#include "kernels/gemm_layer.hpp"
 
 namespace dpi::test::gemm_test {
 namespace {
 
-using kernels::DenseSegment;
-using kernels::DType;
-using kernels::UnaryKind;
-
-constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
-
-struct Impl {
-  const char* name;
-  int32_t precision;
-  const char* tile;  // "-" = none
-};
+using namespace gemm;
 
 constexpr Impl kImpls[] = {{"own-simt", 0, "-"},     {"own-3xtf32", 0, "32"}, {"own-3xtf32", 0, "64"},
                            {"own-3xtf32", 0, "128"}, {"own-simt", 1, "-"},    {"own-tf32", 1, "32"},
@@ -32,117 +19,8 @@ constexpr Impl kImpls[] = {{"own-simt", 0, "-"},     {"own-3xtf32", 0, "32"}, {"
                            {"own-fp16", 2, "64"},    {"own-fp16", 2, "128"},  {"own-bf16", 3, "32"},
                            {"own-bf16", 3, "64"},    {"own-bf16", 3, "128"}};
 
-struct Shape {
-  int64_t rows, in, out;
-};
 constexpr Shape kShapes[] = {{1, 1, 1},      {31, 33, 17},   {33, 31, 65},
                              {67, 100, 130}, {130, 257, 70}, {5, 64, 128}};
-
-/// A table that makes `impl` the choice for one layer; gone with the object.
-struct Forced {
-  std::string path;
-  Forced(const Impl& impl, const Shape& s, bool fused) {
-    path = (std::filesystem::temp_directory_path() / "dpi_tuning_XXXXXX").string();
-    const int fd = mkstemp(path.data());
-    REQUIRE(fd >= 0);
-    std::FILE* f = fdopen(fd, "w");
-    std::fprintf(f, "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n%s %s %lld %lld 1 %s %s - 1.0\n",
-                 kPrecisions[impl.precision], fused ? "fused" : "plain", static_cast<long long>(s.out),
-                 static_cast<long long>(s.in), impl.name, impl.tile);
-    std::fclose(f);
-  }
-  ~Forced() { std::remove(path.c_str()); }
-  Forced(const Forced&) = delete;
-  Forced& operator=(const Forced&) = delete;
-};
-
-/// A Dense op with its float64 result.
-struct Layer {
-  TypedOp op;
-  std::vector<DenseSegment> segments;
-  kernels::DenseAttrs attrs;
-  TypedValue weight, bias, slope;
-
-  struct Form {
-    DType x = DType::kF32;
-    DType other = DType::kF32;  // mul, add, dst
-    bool fused = false;         // two segments, mul and add; else bias and ReLU
-    int64_t padding = 0;
-    size_t offset = 0;
-  };
-
-  Layer(const Shape& s, const Form& f) {
-    weight = typed_value(s.out, s.in, DType::kF32, 11);
-    bias = typed_value(1, s.out, DType::kF32, 12);
-    slope = typed_value(1, s.out, DType::kF32, 13);
-    op.inputs.push_back(typed_value(s.rows, s.in, f.x, 14, f.padding, f.offset));
-    op.output = typed_value(s.rows, s.out, f.other, 0, f.padding, f.offset);
-    DenseSegment g;
-    g.act.kind = f.fused ? UnaryKind::kPrelu : UnaryKind::kRelu;
-    g.end = f.fused ? s.out / 2 : s.out;
-    segments.push_back(g);
-    if (f.fused) {
-      g.begin = g.end;
-      g.end = s.out;
-      g.act.kind = UnaryKind::kSigmoid;
-      segments.push_back(g);
-      op.inputs.push_back(typed_value(s.rows, s.out, f.other, 15, f.padding, f.offset));
-      op.inputs.push_back(typed_value(s.rows, s.out, f.x, 16));
-    }
-    attrs = {segments.data(), static_cast<int32_t>(segments.size())};
-    op.attrs = &attrs;
-    op.params = {{weight.data.data(), {2, {s.out, s.in}}}, {bias.data.data(), {1, {s.out}}}};
-    if (f.fused) op.params.push_back({slope.data.data(), {1, {s.out}}});
-  }
-  Layer(const Layer&) = delete;
-  Layer& operator=(const Layer&) = delete;
-
-  double activated(double v, size_t column) const {
-    if (segments.size() == 1) return v < 0 ? 0 : v;
-    if (static_cast<int64_t>(column) < segments[0].end) return v < 0 ? slope.data[column] * v : v;
-    return 1 / (1 + std::exp(-v));
-  }
-
-  /// The largest error in units of what a product of the precision may have, over all elements: at most 1;
-  /// infinite where a value is NaN or values are missing. `operand`: relative rounding of one operand.
-  double error(const std::vector<float>& got, double operand) const {
-    const auto in = static_cast<size_t>(weight.width());
-    const auto out = static_cast<size_t>(op.output.width());
-    double most = got.size() == static_cast<size_t>(op.output.rows) * out ? 0 : INFINITY;
-    for (size_t i = 0; i < got.size(); ++i) {
-      const size_t r = i / out;
-      const size_t c = i % out;
-      double sum = bias.data[c];
-      double size = std::fabs(sum);
-      for (size_t k = 0; k < in; ++k) {
-        const double term = double{op.inputs[0].data[r * in + k]} * weight.data[c * in + k];
-        sum += term;
-        size += std::fabs(term);
-      }
-      double want = activated(sum, c);
-      double factor = 1;
-      if (op.inputs.size() > 1) {
-        factor = op.inputs[1].data[i];
-        want = want * factor + op.inputs[2].data[i];
-      }
-      // Both operands rounded, float32 sums, and the rounding of the stored element.
-      const double stored = op.output.type == DType::kF32   ? 1e-7
-                            : op.output.type == DType::kF16 ? 0x1p-11
-                                                            : 0x1p-8;
-      const double may =
-          (2.1 * operand + 5e-7) * size * std::fabs(factor) + (stored + 2e-7) * (std::fabs(want) + 1e-3);
-      const double e = std::fabs(got[i] - want) / may;
-      if (!(e <= most)) most = std::isnan(e) ? INFINITY : e;
-    }
-    return most;
-  }
-};
-
-/// Half a unit in the last place of the operands: exact enough, tf32, fp16, bf16.
-double operand_error(int32_t precision, const std::string& impl) {
-  if (impl.find("simt") != std::string::npos || precision == 0) return 0;
-  return precision == 3 ? 0x1p-9 : 0x1p-11 * (precision == 2 ? 1.01 : 1);
-}
 
 void check_forms(const Impl& impl, const Shape& s) {
   const DType narrow = impl.precision == 3 ? DType::kBF16 : DType::kF16;
@@ -397,68 +275,6 @@ TEST_CASE("gemm: a fused end of many rows takes the library") {
     CHECK(layer.error(layer.op.run(backend), operand_error(precision, "")) <= 1);
     CHECK_MESSAGE(layer.op.report.find(want[precision]) != std::string::npos, layer.op.report);
   }
-}
-
-TEST_CASE("gemm: lines of a table about plain and fused layers of one shape do not mix") {
-  const Shape s = {9, 40, 24};
-  const Forced table({"own-simt", 0, "-"}, s, false);
-  const std::string head = "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n";
-  const std::string simt = " 24 40 16 own-simt - - 1.0\n";
-  const std::string split = " 24 40 16 own-3xtf32 32 - 1.0\n";
-  for (const bool fused_first : {false, true}) {
-    for (const bool plain_is_simt : {false, true}) {
-      const std::string plain = "fp32 plain" + (plain_is_simt ? simt : split);
-      const std::string fused = "fp32 fused" + (plain_is_simt ? split : simt);
-      std::ofstream(table.path) << head << (fused_first ? fused + plain : plain + fused);
-      for (const bool is_fused : {false, true}) {
-        Layer layer(s, {DType::kF32, DType::kF32, is_fused, 0, 0});
-        TypedBackend backend(0, table.path);
-        CHECK(layer.error(layer.op.run(backend), 0) <= 1);
-        const char* want = is_fused != plain_is_simt ? "chosen: own-simt" : "chosen: own-3xtf32";
-        CHECK_MESSAGE(layer.op.report.find(want) == 0, layer.op.report);
-      }
-    }
-  }
-}
-
-TEST_CASE("gemm: a table's algorithm is taken when the library offers it") {
-  if (device() != "cuda_emu") return;  // the algorithms of lt_emu.cpp
-  setenv("DPI_EMU_CUBLASLT", "1", 1);
-  const Shape s = {37, 33, 24};
-  for (const char* staging : {"-", "staged"}) {
-    for (const char* number : {"0000000000000002", "00000000000000aa"}) {
-      CAPTURE(staging);
-      CAPTURE(number);
-      const Forced table({"own-tf32", 1, "64"}, s, false);
-      std::ofstream(table.path)
-          << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\ntf32 plain 24 33 37 cublaslt-tf32 " << staging
-          << " 6470692d616c676f" << number << std::string(96, '0') << " 1.5\n";
-      Layer layer(s, {DType::kF32, DType::kF32, false, 3, 0});
-      TypedBackend backend(1, table.path);
-      CHECK(layer.error(layer.op.run(backend), operand_error(1, "")) <= 1);
-      CHECK(layer.op.report.find("chosen: cublaslt-tf32") == 0);
-      const bool offered = number[15] == '2';
-      CHECK((layer.op.report.find("offers no such") == std::string::npos) == offered);
-    }
-  }
-  unsetenv("DPI_EMU_CUBLASLT");
-}
-
-TEST_CASE("gemm: a table that is wrong is refused by name, one for another GPU is left") {
-  const Shape s = {4, 33, 20};
-  const Forced good({"own-simt", 0, "-"}, s, false);
-  {
-    std::ofstream(good.path)
-        << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\nfp32 plain 20 33 1 magic - - 1\n";
-    TypedBackend backend(0, good.path);
-    CHECK_FALSE(backend.status.ok());
-    CHECK(backend.status.message().find("line 5") != std::string::npos);
-  }
-  std::ofstream(good.path) << "dpi-tuning 1\ndevice Another GPU\ncapability 90\ncublaslt 130100\n";
-  Layer layer(s, {});
-  TypedBackend backend(0, good.path);
-  CHECK(layer.error(layer.op.run(backend), 0) <= 1);
-  CHECK(layer.op.report.find("'Another GPU'") != std::string::npos);
 }
 
 }  // namespace

@@ -319,7 +319,7 @@ TEST_CASE("lookup variants: the choice goes by request, table and rules") {
   CHECK(cuda::choose_lookup(plain.args(b.out, b.chan, 8), {}, nullptr).vector == 8);
   CHECK(cuda::choose_lookup(narrow.args(half, b.chan, 8), {}, nullptr).vector == 8);
   LookupTuningEntry small, rest;
-  small.max_rows = 7;
+  small.rows = 1;
   small.variant.kind = LookupKind::kInputFirst;
   rest.dim = 16;
   rest.sums = 1;
@@ -329,10 +329,19 @@ TEST_CASE("lookup variants: the choice goes by request, table and rules") {
   const LookupTuning tuning = {entries, 2};
   CHECK(cuda::choose_lookup(with_sums, {}, &tuning).kind == LookupKind::kCopy);
   CHECK(cuda::choose_lookup(with_sums, {}, &tuning).block == 128);
-  CHECK(cuda::choose_lookup(sums.args(a.out, a.chan, 7), {}, &tuning).kind == LookupKind::kInputFirst);
+  CHECK(cuda::choose_lookup(sums.args(a.out, a.chan, 4), {}, &tuning).kind == LookupKind::kInputFirst);
   CHECK(cuda::choose_lookup(with_sums, cuda::lookup_variant_named("input_first"), &tuning).kind ==
         LookupKind::kInputFirst);
   CHECK(cuda::lookup_variant_named("auto").kind == LookupKind::kAuto);
+  LookupTuningEntry streams;
+  streams.variant.stores = 1;
+  const LookupTuning streaming = {&streams, 1};
+  MultiLookupArgs large = with_sums;
+  large.rows = (int64_t{32} << 20) / (4 * large.out.row_stride) + 1;  // choosing reads no memory
+  CHECK(cuda::choose_lookup(large, {}, &streaming).stores == 1);
+  --large.rows;  // L2 holds it until the next op reads it
+  CHECK(cuda::choose_lookup(large, {}, &streaming).stores == 0);
+  CHECK(cuda::choose_lookup(large, streams.variant, nullptr).stores == 1);  // as the sweep asks
 }
 
 TEST_CASE("lookup variants: the size of the device decides how many rows a thread keeps in flight") {

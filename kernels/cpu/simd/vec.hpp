@@ -1,7 +1,7 @@
 // The Vec struct of the instruction set this file is compiled for. Every source of kernels/cpu that includes
 // it is compiled once per set, with DPI_ISA naming the set and its namespace:
-// dpi::kernels::cpu::{scalar,avx2,avx512,avx512_bf16}. Differences between the sets live in vec_<isa>.hpp
-// only.
+// dpi::kernels::cpu::{scalar,avx2,avx512,avx512_bf16,neon}. Differences between the sets live in
+// vec_<isa>.hpp only.
 //
 // Objects compiled for a newer set must not define symbols that other objects could use in their place (the
 // linker keeps one of equal inline functions). Therefore such sources call no inline function of a shared
@@ -40,6 +40,15 @@
 #elif defined(DPI_ISA_AVX2)
 #define DPI_ISA avx2
 #include "kernels/cpu/simd/vec_avx2.hpp"
+#elif defined(DPI_ISA_NEON_DOT)  // products in int8 only
+#define DPI_ISA neon_dot
+#include "kernels/cpu/simd/vec_neon.hpp"
+#elif defined(DPI_ISA_NEON_MMLA)  // products in bf16 and int8 only
+#define DPI_ISA neon_mmla
+#include "kernels/cpu/simd/vec_neon.hpp"
+#elif defined(DPI_ISA_NEON)
+#define DPI_ISA neon
+#include "kernels/cpu/simd/vec_neon.hpp"
 #elif defined(DPI_ISA_TILE_MODEL)  // the products of amx over a model of its registers, in tests
 #define DPI_ISA tile_model
 #include "kernels/cpu/simd/vec_scalar.hpp"
@@ -75,6 +84,15 @@ DPI_INLINE void for_vectors(int64_t count, Body&& body) {
   int64_t i = 0;
   for (; i + Vec::W <= count; i += Vec::W) body(i, int64_t{Vec::W});
   if (i < count) body(i, count - i);
+}
+
+/// body<0>() .. body<N - 1>().
+template <int N, class Body>
+DPI_INLINE void for_constants(const Body& body) {
+  if constexpr (N > 0) {
+    for_constants<N - 1>(body);
+    body.template operator()<N - 1>();
+  }
 }
 
 DPI_INLINE Vec load_n(const float* p, int64_t n) { return n >= Vec::W ? Vec::load(p) : Vec::load_part(p, n); }

@@ -13,6 +13,7 @@ import cins
 import co_actions
 import lookups
 import selections
+import streams
 from recorder import Bags, Const, Recorder, f32, f64
 
 
@@ -402,7 +403,7 @@ def main():
                  record_reduce, record_moves, record_recurrent, record_interactions,
                  selections.record_compare, selections.record_circles, selections.record_order, co_actions.record_co_action,
                  record_shared, attentions.record_attention, attentions.record_places,
-                 cins.record_cin]
+                 cins.record_cin, streams.record_streams]
     with np.errstate(invalid="ignore", divide="ignore"):
         for seed, record in enumerate(recorders):
             record(rec, np.random.default_rng(seed))
