@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "kernels/emu/memory.hpp"
 #include "kernels/emu/schedule.hpp"
@@ -40,6 +42,12 @@ namespace {
 std::vector<std::shared_ptr<Capture>>& open_captures() {
   static auto* const kOpen = new std::vector<std::shared_ptr<Capture>>;
   return *kOpen;
+}
+
+// By device. Like the plan of open captures above these are the emulation's own and live as long as it.
+std::set<std::pair<int, const void*>>& loaded_kernels() {
+  static auto* const kLoaded = new std::set<std::pair<int, const void*>>;
+  return *kLoaded;
 }
 
 std::string stream_text(const Stream* s) { return "stream " + std::to_string(s->number); }
@@ -91,8 +99,14 @@ void leave(const Capture& c) {
 
 }  // namespace
 
+void load_kernel(int device, const void* kernel) { loaded_kernels().insert({device, kernel}); }
+
 int capture_job(Stream* s, const Job& job, std::unique_ptr<const Body> owned) {
   Capture& c = *s->capture;
+  if (job.work == Work::kKernel && !loaded_kernels().contains({s->device, job.kernel})) {
+    c.spoiled = "the first launch of kernel " + name_of(job) + ", whose code is not loaded yet";
+    return failed(kCaptureUnsupported, c.spoiled);
+  }
   const auto me = std::find(c.members.begin(), c.members.end(), s);
   c.nodes.push_back({job, std::move(owned), static_cast<size_t>(me - c.members.begin()), s->heads});
   s->heads = {static_cast<int>(c.nodes.size()) - 1};

@@ -91,6 +91,8 @@ bool in_flight(const TaskPtr& t);
 std::string name_of(const Job& job);
 
 // While the stream is captured these take the place of a task. capture.cpp
+/// A kernel's first launch on a device loads its code, as CUDA does it, and a capture does not allow that.
+void load_kernel(int device, const void* kernel);
 int capture_job(Stream* s, const Job& job, std::unique_ptr<const Body> owned);
 int capture_record(Event* e, Stream* s);
 int capture_wait(Event* e, Stream* s);

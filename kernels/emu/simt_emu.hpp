@@ -86,6 +86,7 @@ T exchange(unsigned mask, T value, int source, const char* op, Site at) {
 
 }  // namespace dpi::emu
 
+// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
 #define __global__
 #define __device__
 #define __host__
@@ -135,3 +136,4 @@ inline int cudaPeekAtLastError() { return dpi::emu::peek_last_code(); }
 
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
+// NOLINTEND(bugprone-reserved-identifier)

@@ -73,6 +73,7 @@ namespace {
 
 int start(Stream* s, const Job& job, std::unique_ptr<const Body> owned) {
   if (s->capture != nullptr) return capture_job(s, job, std::move(owned));
+  if (job.work == Work::kKernel) load_kernel(s->device, job.kernel);
   if (!prepare_track(track_of(s, 0), block_of(job))) return failed(kOutOfMemory, "no memory for fibres");
   const TaskPtr t = new_task(s);
   t->job = job;

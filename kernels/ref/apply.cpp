@@ -15,7 +15,8 @@ double selu(double x) {
   return kScale * (x > 0 ? x : kAlpha * std::expm1(x));
 }
 
-double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); }
+// erfc: below -5 the digits of 1 + erf cancel.
+double gelu_erf(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
 
 double gelu_tanh(double x) {
   const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);

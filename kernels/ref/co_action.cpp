@@ -29,11 +29,11 @@ void add_order(const CoActionAttrs& a, const float* induction, int32_t order, co
   }
 }
 
-void add_item(const CoActionAttrs& a, const float* induction, const double* feed, double* out) {
-  double powers[kMaxMicroNumbers];  // order by order
-  for (int32_t p = 0; p < a.orders; ++p) {
+// powers: begins with what is fed; the higher ones are written behind it, order by order.
+void add_item(const CoActionAttrs& a, const float* induction, double* powers, double* out) {
+  for (int32_t p = 1; p < a.orders; ++p) {
     for (int32_t i = 0; i < a.feed_dim; ++i)
-      powers[p * a.feed_dim + i] = p == 0 ? feed[i] : powers[(p - 1) * a.feed_dim + i] * feed[i];
+      powers[p * a.feed_dim + i] = powers[(p - 1) * a.feed_dim + i] * powers[i];
   }
   for (int32_t p = 0; p < (a.joined != 0 ? 1 : a.orders); ++p)
     add_order(a, induction, p, powers + p * a.feed_dim, out);
@@ -42,13 +42,13 @@ void add_item(const CoActionAttrs& a, const float* induction, const double* feed
 // Gives the number of items that count.
 int64_t add_history(const CoActionArgs& a, int64_t r, double* out) {
   const Bag bag = bag_at(a.ids, a.row_map != nullptr ? a.row_map[r] : r);
-  double feed[kMaxMicroNumbers];
+  double powers[kMaxMicroNumbers];
   int64_t counted = 0;
   for (int64_t t = 0; t < bag.n; ++t) {
     if (a.attrs.mask == MaskRule::kId && bag.ids[t] == a.attrs.pad_id) continue;
     for (int32_t i = 0; i < a.attrs.feed_dim; ++i)
-      feed[i] = decode_at(a.table, bag.ids[t], a.attrs.feed_col + i);
-    add_item(a.attrs, a.induction.row(r), feed, out);
+      powers[i] = decode_at(a.table, bag.ids[t], a.attrs.feed_col + i);
+    add_item(a.attrs, a.induction.row(r), powers, out);
     ++counted;
   }
   return counted;
@@ -64,9 +64,9 @@ void co_action(const CoActionArgs& a) {
     if (a.x.data == nullptr) {
       counted = add_history(a, r, out);
     } else {
-      double feed[kMaxMicroNumbers];
-      std::copy_n(a.x.row(r) + a.attrs.feed_col, a.attrs.feed_dim, feed);
-      add_item(a.attrs, a.induction.row(r), feed, out);
+      double powers[kMaxMicroNumbers];
+      std::copy_n(a.x.row(r) + a.attrs.feed_col, a.attrs.feed_dim, powers);
+      add_item(a.attrs, a.induction.row(r), powers, out);
     }
     const double divisor = a.attrs.mean != 0 && counted > 0 ? static_cast<double>(counted) : 1.0;
     for (int64_t i = 0; i < n; ++i) a.dst.row(r)[i] = static_cast<float>(out[i] / divisor);

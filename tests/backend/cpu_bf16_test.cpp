@@ -60,20 +60,21 @@ Prepared prepare(const CpuDevice& d, int64_t out, float weight, bool field_axis 
 bool says(const Prepared& p, const char* text) { return p.report.find(text) != std::string::npos; }
 
 TEST_CASE("cpu bf16: wide layers take half the memory and say what they round, others stay in fp32") {
-  for (const char* isa : {"amx", "avx512_bf16", "avx512", "avx2", "scalar"}) {
+  for (const char* isa : {"amx", "avx512_bf16", "avx512", "avx2", "scalar", "neon", "neon_mmla"}) {
     const CpuDevice narrow(kBf16, isa), plain(kFp32, isa);
     if (narrow.status.code() == Code::kUnsupported) continue;
     REQUIRE(narrow.status.ok());
     CAPTURE(isa);
     const bool tiles = std::string(isa) == "amx";
-    const bool multiplies = tiles || std::string(isa) == "avx512_bf16";
+    const bool multiplies = tiles || std::string(isa) == "avx512_bf16" || std::string(isa) == "neon_mmla";
     const size_t row = 64 * 2 + (tiles ? 64 : 0);                    // and a line beside it
     const size_t block = tiles ? 512 * 1024 / row / 32 * 32 : 1024;  // rows
     const Prepared wide = prepare(narrow, 96, 0.5f), as_before = prepare(plain, 96, 0.5f);
     CHECK(wide.bytes == as_before.bytes / 2);
     CHECK(as_before.bytes == 96 * 64 * 4);
     CHECK(says(wide, multiplies ? "weights and inputs in bf16" : "weights in bf16"));
-    CHECK(wide.scratch[0] == (multiplies ? row : 0));
+    const size_t rows = std::string(isa) == "neon_mmla" ? 2 : 1;  // multiplied together
+    CHECK(wide.scratch[0] == (multiplies ? rows * row : 0));
     CHECK(wide.scratch[1] == (multiplies ? block * row : 0));
     CHECK_FALSE(says(as_before, "bf16,"));
     CHECK(as_before.scratch[1] == 0);
@@ -98,34 +99,57 @@ TEST_CASE("cpu bf16: auto takes the processor's own products where it has them, 
   CHECK_FALSE(says(prepare(auto_fp32, 32, 0.5f), "bf16"));
 }
 
-TEST_CASE("cpu int8: a quarter of the memory, by AVX-512 VNNI, AMX or not at all") {
-  for (const char* isa : {"avx512_bf16", "avx512", "avx2", "scalar"}) {
+TEST_CASE("cpu int8: a quarter of the memory in every set, and auto takes the best for it") {
+  size_t seen = 0;
+  for (const char* isa :
+       {"scalar", "avx2", "avx512", "avx512_vnni", "amx", "neon", "neon_dot", "neon_mmla"}) {
     const CpuDevice d(kInt8, isa);
-    CHECK(d.status.code() == Code::kUnsupported);
-    const bool lacks = d.status.message().find("this processor lacks it") != std::string::npos;
-    CHECK((lacks || d.status.message() ==
-                        std::string("backend 'cpu': precision int8 needs AVX-512 VNNI or AMX, and isa is ") +
-                            isa + "; use bf16 or fp32"));
+    if (d.status.code() == Code::kUnsupported) continue;
+    REQUIRE(d.status.ok());
+    CAPTURE(isa);
+    ++seen;
+    const std::string name = isa;
+    const bool wide = name == "avx2" || name == "avx512";  // rows of x in 16 bits
+    const Prepared p = prepare(d, 96, 0.5f);
+    CHECK(says(p, ("cpu." + name + ", weights and inputs in int8").c_str()));
+    CHECK(p.bytes == 96 * 64 + 2 * 96 * 4);  // and two numbers a column
+    const size_t row = wide ? 64 * 2 + 4 : name == "neon_mmla" ? 2 * (64 + 8) : 64 + 4;  // and a scale
+    CHECK(p.scratch[0] == (row + 63) / 64 * 64);
+    CHECK(says(prepare(d, 16, 0.5f), "refused: int8: 16 columns and fewer gain nothing"));
+    CHECK(says(prepare(d, 96, NAN), "refused: int8: a weight is not finite"));
+    CHECK_FALSE(says(prepare(d, 32, 0.5f, true), "in int8"));
   }
-  const CpuDevice d(kInt8, "avx512_vnni"), tiles(kInt8, "amx"), automatic(kInt8);
-  if (!automatic.status.ok()) {
-    CHECK(automatic.status.message().find("precision int8 needs AVX-512 VNNI") != std::string::npos);
-    return;
+  CHECK(seen >= 2);
+  const CpuDevice automatic(kInt8);
+  REQUIRE(automatic.status.ok());
+  for (const char* isa :
+       {"amx", "avx512_vnni", "avx512", "avx2", "neon_mmla", "neon_dot", "neon", "scalar"}) {
+    const CpuDevice best(kInt8, isa);
+    if (!best.status.ok()) continue;
+    CHECK(prepare(best, 96, 0.5f).report == prepare(automatic, 96, 0.5f).report);
+    break;
   }
-  if (tiles.status.ok()) {
-    const Prepared wide = prepare(tiles, 96, 0.5f);
-    CHECK(wide.report == prepare(automatic, 96, 0.5f).report);
-    CHECK(wide.bytes == 96 * 64 + 2 * 96 * 4);
-    CHECK(wide.scratch[0] == 2 * 64);  // a row, and a line for its scale
+}
+
+TEST_CASE("cpu: a device with less than isa=auto takes says so in its name") {
+  const auto name_of = [](const CpuDevice& d) -> std::string {
+    dpi_backend_caps caps{};
+    caps.struct_size = sizeof caps;
+    dpi_backend_error err{};
+    REQUIRE(d.b.api->caps(d.b.device, &caps, &err) == 0);
+    return caps.device_name;
+  };
+  const CpuDevice automatic(kFp32), scalar(kFp32, "scalar"), scalar_int8(kInt8, "scalar");
+  const std::string name = name_of(automatic);
+  CHECK(name.find("isa=auto") == std::string::npos);
+  const std::string best = name.substr(name.rfind(", ") + 2, name.find(';') - name.rfind(", ") - 2);
+  CHECK(name_of(scalar).find(", scalar") != std::string::npos);
+  CHECK((name_of(scalar).find("; isa=auto takes " + best) != std::string::npos) == (best != "scalar"));
+  CHECK((name_of(scalar_int8).find("; isa=auto takes ") != std::string::npos) == (best != "scalar"));
+  for (const char* isa : {"avx512_bf16", "avx512_vnni", "neon_dot", "neon_mmla"}) {
+    const CpuDevice narrow(kFp32, isa);  // fp32 runs by the set that it extends
+    if (narrow.status.ok()) CHECK(name_of(narrow).find("isa=auto") == std::string::npos);
   }
-  REQUIRE(d.status.ok());
-  const Prepared wide = prepare(d, 96, 0.5f);
-  CHECK(says(wide, "cpu.avx512_vnni, weights and inputs in int8"));
-  CHECK(wide.bytes == 96 * 64 + 2 * 96 * 4);  // and two numbers a column
-  CHECK(wide.scratch[0] == 128);              // 64 bytes and a scale, in whole lines
-  CHECK(says(prepare(d, 16, 0.5f), "refused: int8: 16 columns and fewer gain nothing"));
-  CHECK(says(prepare(d, 96, NAN), "refused: int8: a weight is not finite"));
-  CHECK_FALSE(says(prepare(d, 32, 0.5f, true), "in int8"));
 }
 
 TEST_CASE("cpu bf16: other precisions are refused by name") {

@@ -152,7 +152,8 @@ void check_parts(Layer& layer) {
 }
 
 TEST_CASE("cpu parts: columns of products are those of the whole, each written by one part") {
-  for (const char* isa : {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni", "amx"}) {
+  for (const char* isa :
+       {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni", "amx", "neon", "neon_dot", "neon_mmla"}) {
     for (const int32_t precision : {0, 3, 4}) {
       const CpuDevice d(precision, isa);
       if (d.status.code() == Code::kUnsupported) continue;

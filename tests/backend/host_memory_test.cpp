@@ -1,5 +1,5 @@
 // Blocks of host memory: large ones are pages of their own, which the process has no more once they are
-// freed.
+// freed. What is held is told as it is taken and given back.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 
@@ -24,7 +24,14 @@ bool is_mapped(void* p) {
 }  // namespace
 
 TEST_CASE("blocks of any size: aligned, writable to the last byte, and large ones go back to the kernel") {
-  backend::HostMemory memory(nullptr);
+  int64_t held = 0;
+  dpi_backend_options options{};
+  options.held_self = &held;
+  options.held = [](void* self, int64_t n, int32_t on_device) {
+    CHECK(on_device == 0);
+    *static_cast<int64_t*>(self) += n;
+  };
+  backend::HostMemory memory(options);
   for (const size_t bytes : {size_t{1}, size_t{4096}, kMappedFrom - 64, size_t{256} << 10, size_t{300'001},
                              kHugePage, kHugePage + 1, 3 * kHugePage + 4097}) {
     if (bytes > (size_t{1} << 30)) continue;  // under AddressSanitizer nothing is mapped
@@ -34,10 +41,14 @@ TEST_CASE("blocks of any size: aligned, writable to the last byte, and large one
       void* p = nullptr;
       REQUIRE(memory.allocate(bytes, alignment, 0, &p).ok());
       CHECK(reinterpret_cast<uintptr_t>(p) % alignment == 0);
+      CHECK(held >= static_cast<int64_t>(bytes));
+      // malloc gives alignment away, and whole pages where it takes a block from the kernel itself.
+      CHECK(held <= static_cast<int64_t>(bytes + alignment + kSmallPage) + 128);
       std::memset(p, 0x5a, bytes);
       auto* const last = static_cast<unsigned char*>(p) + bytes - 1;
       CHECK(*last == 0x5a);
       memory.release(p, 0);
+      CHECK(held == 0);
       if (bytes < kMappedFrom) continue;
       CHECK(!is_mapped(p));
       CHECK(!is_mapped(last));
@@ -50,6 +61,7 @@ TEST_CASE("blocks of any size: aligned, writable to the last byte, and large one
   }
   CHECK(p == nullptr);
   memory.release(nullptr, 0);
+  CHECK(held == 0);
 }
 
 }  // namespace dpi::test::host_memory_test

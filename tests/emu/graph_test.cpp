@@ -28,6 +28,9 @@ struct Fork {
     emu::stream_create(&side);
     emu::event_create(false, &forked);
     emu::event_create(false, &joined);
+    REQUIRE(start(true) == 0);  // a first launch may not be captured
+    REQUIRE(emu::stream_sync(main) == 0);
+    counter = 0;
   }
   ~Fork() {
     for (emu::Stream* s : {main, side}) emu::stream_destroy(s);
@@ -110,6 +113,21 @@ TEST_CASE("graph: synchronising or allocating spoils the capture") {
   CHECK(emu::refuse_in_capture("device_alloc") == 0);
 }
 
+TEST_CASE("graph: the first launch of a kernel spoils the capture") {
+  const Fork f;
+  std::vector<float> x(64, 1);
+  emu::Graph* g = nullptr;
+  for (const bool loaded : {false, true}) {
+    REQUIRE(emu::capture_begin(f.main) == 0);
+    CHECK((never_before(x.data(), f.main) == 0) == loaded);
+    CHECK(emu::capture_end(f.main, &g) == (loaded ? 0 : emu::kCaptureInvalidated));
+    if (!loaded) CHECK(mentions("first launch of kernel"));
+    if (!loaded) CHECK(never_before(x.data(), f.main) == 0);
+  }
+  CHECK(emu::graph_free(g) == 0);
+  CHECK(emu::stream_sync(f.main) == 0);
+}
+
 TEST_CASE("graph: events do not cross the border of a capture") {
   Fork f;
   emu::Graph* g = nullptr;
@@ -144,6 +162,8 @@ TEST_CASE("graph: a fault of a node is reported where the host waits, and the ne
   Fork f;
   emu::Graph* g = nullptr;
   float y[64] = {};
+  REQUIRE(divergent(y, Fault::kNone, f.main) == 0);  // a first launch may not be captured
+  REQUIRE(emu::stream_sync(f.main) == emu::kFault);
   REQUIRE(emu::capture_begin(f.main) == 0);
   REQUIRE(divergent(y, Fault::kNone, f.main) == 0);
   REQUIRE(count(&f.counter, Fault::kNone, f.main) == 0);

@@ -70,6 +70,9 @@ __global__ void scale_kernel(const float* x, float* y, int n, Fault fault) {
   if (i < limit) y[i < n ? i : 0] = 2 * x[i];
 }
 
+/// No other test starts it.
+__global__ void never_before_kernel(float* x) { x[threadIdx.x] = 3; }
+
 /// 32 threads bring 256 floats through shared memory in two groups of asynchronous copies. With a fault they
 /// wait for one group too few, or do not end the second.
 __global__ void fetch_kernel(const float* x, float* y, Fault fault) {
@@ -110,6 +113,8 @@ int count(int* counter, Fault fault, void* stream) {
 int scale(const float* x, float* y, int n, Fault fault, void* stream) {
   return launch(scale_kernel, dim3(kernels::cuda::blocks_for(n + 1, 32)), dim3(32), stream, x, y, n, fault);
 }
+
+int never_before(float* x, void* stream) { return launch(never_before_kernel, dim3(1), dim3(64), stream, x); }
 
 int fetch(const float* x, float* y, Fault fault, void* stream) {
   return launch(fetch_kernel, dim3(1), dim3(32), stream, x, y, fault);

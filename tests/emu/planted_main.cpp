@@ -148,6 +148,9 @@ bool foreign(bool in_range) {
 bool replays(bool edge) {
   Rig r;
   emu::Graph* g = nullptr;
+  r.code |= rotate(r.a, r.b, Fault::kNone, r.first);  // a first launch may not be captured; of NaN, as a is
+  r.code |= scale(r.b, r.c, kCount, Fault::kNone, r.first);
+  r.code |= emu::stream_sync(r.first);
   r.code |= emu::capture_begin(r.first);
   r.code |= emu::copy(r.a, r.in, kBytes, r.first);
   if (!edge) r.code |= emu::event_record(r.event, r.first);

@@ -17,7 +17,7 @@ from dpi_export.ops import shapes  # noqa: E402
 
 MANY = 65536
 # Words in backticks that are values of the key before them.
-VALUES = {"single", "length", "last", "id", "nonzero", "none", "ninf", "add", "replace"}
+VALUES = {"single", "length", "last", "id", "nonzero", "none", "ninf", "add", "replace", "softmax", "silu", "keys", "pairs", "relative", "zeros", "mean"}
 
 
 def of_engine(program):

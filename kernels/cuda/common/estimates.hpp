@@ -32,6 +32,9 @@ constexpr int64_t kLookupDeepCopyFills = 8;
 constexpr int64_t kLookupWarpShare = 2;
 /// A bag of more positions than this is pooled by all groups of its warp together.
 constexpr int32_t kLookupLongBag = 64;
+/// An output of at most so many bytes is still in L2 when the next op reads it (an H200 has 50 MiB), so a
+/// tuning table's streaming stores, measured without a next op, are not followed.
+constexpr int64_t kLookupKeptBytes = int64_t{32} << 20;
 
 // ---- Dense. Measured by: dpi_gpu_tune --gemm --out TABLE (stage A5), which times every implementation.
 

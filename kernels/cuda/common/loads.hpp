@@ -163,7 +163,12 @@ __device__ __forceinline__ void load16(const void* p, FreshRead, uint32_t* v) {
 /// A word of which an older value will do, until this kernel is over.
 __device__ __forceinline__ uint32_t load_word(const uint32_t* p) { return *p; }
 /// Four tags of a row cache, and one as it is published.
-__device__ __forceinline__ void load_tags(const uint32_t* p, uint32_t* v) { load16(p, FreshRead(), v); }
+__device__ __forceinline__ void load_tags(const uint32_t* p, uint32_t* v) {  // pairs with store_tag
+  asm volatile("ld.acquire.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "l"(p)
+               : "memory");
+}
 __device__ __forceinline__ void store_tag(uint32_t* p, uint32_t v) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }

@@ -62,7 +62,7 @@ int find_code(void (*kernel)(P...)) {
     static const char dpi_key = 0;                                               \
     return dpi::emu::shared_array(&dpi_key, sizeof(T) * static_cast<size_t>(n)); \
   }())
-#define __grid_constant__
+#define __grid_constant__  // NOLINT(bugprone-reserved-identifier): CUDA's name
 
 template <class... P, class... A>
 int launch_native(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {

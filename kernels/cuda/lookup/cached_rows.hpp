@@ -5,8 +5,8 @@
 // calls that may have seen it ended; row copied; tag published, with release. So a tag that is seen says that
 // the line has the row and keeps it until this call is over, and the copy and the table have the same bytes:
 // who sees which changes no result. What is left to a reader is to look into the line after the tag, past
-// L1, which may hold a neighbour's sector from before: FreshRead. (The address comes from the tag, and
-// both loads go to L2, where the row was complete before the tag's kernel began.)
+// L1, which may hold a neighbour's sector from before: FreshRead. Tags are read with acquire, which pairs
+// with their release: an address that comes from a tag is no order by itself.
 #pragma once
 
 #include "kernels/cuda/common/loads.hpp"

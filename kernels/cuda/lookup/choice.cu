@@ -1,5 +1,5 @@
-// Which implementation of the fused lookup runs: what the caller asks, then the first entry of the tuning
-// table that fits, then the rules. Host code only.
+// Which implementation of the fused lookup runs: what the caller asks, then the entry of the tuning
+// table that fits and is nearest in rows, then the rules. Host code only.
 //
 //   kind     kRows with channels, else kCopy
 //   vector   8 with a 16-bit out; also when the tables are 16 or 8 bits wide and 8 divides the width; else 4
@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "kernels/cuda/common/tuned_rows.hpp"
 #include "kernels/cuda/lookup/build.hpp"
 
 namespace dpi::kernels::cuda {
@@ -39,7 +40,6 @@ DType class_type(const MultiLookupArgs& a, int32_t width) {
 }
 
 bool fits(const LookupTuningEntry& e, const MultiLookupArgs& a, int32_t width) {
-  if (e.max_rows >= 0 && a.rows > e.max_rows) return false;
   if (e.dim >= 0 && e.dim != width) return false;
   if (e.sums >= 0 && (e.sums != 0) != has_sums(a)) return false;
   if (e.bags >= 0 && (e.bags != 0) != has_bags(a)) return false;
@@ -56,6 +56,24 @@ void fill_open(const LookupVariant& other, LookupVariant* v) {
   if (v->hint == 0) v->hint = other.hint;
   if (v->sort_bags == 0) v->sort_bags = other.sort_bags;
   if (v->stores == 0) v->stores = other.stores;
+}
+
+// The nearest entry, or null.
+const LookupTuningEntry* measured_for(const MultiLookupArgs& a, int32_t width, const LookupTuning* tuning) {
+  const LookupTuningEntry* best = nullptr;
+  int64_t nearest = kBeyondReach;
+  for (int32_t i = 0; tuning != nullptr && i < tuning->count; ++i) {
+    const LookupTuningEntry& e = tuning->entries[i];
+    const int64_t distance = tuned_distance(e.rows, a.rows);
+    if (distance >= nearest || !fits(e, a, width)) continue;
+    best = &e;
+    nearest = distance;
+  }
+  return best;
+}
+
+bool stays_in_l2(const MultiLookupArgs& a) {
+  return a.rows * a.out.row_stride * dtype_bytes(a.out.dtype) <= estimates::kLookupKeptBytes;
 }
 
 int64_t copied_columns(const MultiLookupArgs& a) {
@@ -94,11 +112,8 @@ LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked
                             const DeviceSize& device) {
   LookupVariant v = asked;
   const int32_t width = lookup_class_width(a);
-  for (int32_t i = 0; tuning != nullptr && i < tuning->count; ++i) {
-    if (!fits(tuning->entries[i], a, width)) continue;
-    fill_open(tuning->entries[i].variant, &v);
-    break;
-  }
+  if (const LookupTuningEntry* e = measured_for(a, width, tuning); e != nullptr) fill_open(e->variant, &v);
+  if (asked.stores == 0 && stays_in_l2(a)) v.stores = 0;
   fill_open(by_rule(a, width, device), &v);
   if (a.out.dtype != DType::kF32 || v.vector != 4) v.vector = 8;
   const bool copies = v.kind == LookupKind::kCopy && !has_sums(a) && !has_bags(a);

@@ -40,13 +40,14 @@ struct LookupVariant {
   int32_t stores = 0;     // 1: what is written to out leaves L2 first, for outputs that L2 does not hold
 };
 
-/// The first entry that fits decides; fields of -1 fit anything. Where a row's bits must not depend on its
-/// batch, entries that ask max_rows must not change kind or vector.
+/// The entry that fits and is nearest in rows decides (common/tuned_rows.hpp), of equal ones the first;
+/// fields of -1 fit anything. Where a row's bits must not depend on its batch, entries that ask rows must not
+/// change kind or vector.
 struct LookupTuningEntry {
-  int64_t max_rows = -1;  // fits calls of at most so many rows
-  int32_t dim = -1;       // of the fields that most columns come from
-  int32_t sums = -1;      // 1: with channels
-  int32_t bags = -1;      // 1: with pooled fields
+  int64_t rows = -1;  // that it was measured with
+  int32_t dim = -1;   // of the fields that most columns come from
+  int32_t sums = -1;  // 1: with channels
+  int32_t bags = -1;  // 1: with pooled fields
   DType table = DType::kF32;
   int32_t any_table = 1;  // 1: `table` is not asked
   DType out = DType::kF32;

@@ -1,6 +1,6 @@
 // Attention: a warp per query of a head of a row. Lanes take keys for the scores, which stay in the warp's
 // shared memory, and columns for what is made of the values; keys and values come through the caches, where
-// the warps of one row meet.
+// the warps of one row meet. The format's op reads keys in tiles; what is added up so far lies in the result.
 #include <dpi/kernels/attention.hpp>
 
 #include "kernels/cuda/common/index.hpp"
@@ -48,14 +48,19 @@ __device__ float dot(const float* q, const float* k, int64_t n) {
   return sum;
 }
 
+/// The scaled product of the query and a key.
+__device__ float product_of(const AttentionArgs& a, const Query& at, int64_t j) {
+  const float* const q = row_of(a.q, at.row) + a.attrs.q.at(at.head, at.query);
+  const float* const k = a.key(at.row, at.head, j);
+  return a.attrs.scale * dot(q, k, a.attrs.dim);
+}
+
 /// -infinity where the key is left out; *dropped says so.
 __device__ float score_of(const AttentionArgs& a, const Query& at, int64_t j, bool* dropped) {
   const float m = mask_at(a, at, j);
   *dropped = a.attrs.mask_mode == SoftmaxMask::kNinf && m == 0;
   if (*dropped) return -INFINITY;
-  const float* const q = row_of(a.q, at.row) + a.attrs.q.at(at.head, at.query);
-  const float* const k = row_of(a.k, at.row) + a.attrs.k.at(at.head, j);
-  const float x = a.attrs.scale * dot(q, k, a.attrs.dim);
+  const float x = product_of(a, at, j);
   if (a.attrs.mask_mode == SoftmaxMask::kAdd) return __fadd_rn(x, a.attrs.value * (1.0f - m));
   return a.attrs.mask_mode == SoftmaxMask::kReplace && m == 0 ? a.attrs.value : x;
 }
@@ -107,11 +112,113 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const AttentionArgs
   }
 }
 
+// ---- the format's op
+
+/// A softmax over the keys so far, the same in all lanes of a warp.
+struct Running {
+  float top = -INFINITY;
+  float sum = 0;
+};
+
+/// The score of a key, -infinity where the query does not read it.
+__device__ float stream_score(const AttentionArgs& a, const Query& at, int64_t j) {
+  const bool read = j < keys_read(a.attrs, at.query) || j == own_key(a.attrs, at.query);
+  if (!read || mask_at(a, at, j) == 0) return -INFINITY;
+  float x = product_of(a, at, j);
+  if (a.attrs.biased != 0) x += row_of(a.bias, at.row)[a.attrs.bias.at(at.head, at.query) + j];
+  return x;
+}
+
+__device__ float silu(float x) { return x / (1.0f + expf(-x)); }
+
+/// Weights of keys [first, first + n); what the sums so far are worth beside them.
+__device__ float weigh_tile(const AttentionArgs& a, const Query& at, int64_t first, int64_t n, float* weight,
+                            Running* so_far) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const bool softmax = a.attrs.form == AttentionForm::kSoftmax;
+  float top = so_far->top;
+  for (int64_t j = lane; j < n; j += kWarp) {
+    const float x = stream_score(a, at, first + j);
+    weight[j] = x;
+    if (x > top) top = x;
+  }
+  top = warp_largest(top);
+  float sum = 0;
+  for (int64_t j = lane; j < n; j += kWarp) {
+    const float x = weight[j];
+    const float e = x == -INFINITY ? 0.0f : softmax ? expf(x - top) : silu(x) / a.attrs.divisor;
+    sum += e;
+    weight[j] = e;
+  }
+  if (!softmax) return 1;
+  // A NaN alone leaves no largest score: its sum is NaN all the same.
+  const float worth = so_far->top == -INFINITY ? 0.0f : expf(so_far->top - top);
+  so_far->sum = so_far->sum * worth + warp_sum(sum);
+  so_far->top = top;
+  return worth;
+}
+
+/// dst = worth dst + weights of keys [first, first + n) times their values.
+__device__ void add_tile(const AttentionArgs& a, const Query& at, int64_t first, int64_t n,
+                         const float* weight, float worth, float* dst) {
+  for (int64_t c = static_cast<int>(threadIdx.x) % kWarp; c < a.attrs.value_dim; c += kWarp) {
+    float y = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      if (weight[j] != 0) y = fmaf(weight[j], a.value(at.row, at.head, first + j)[c], y);
+    }
+    dst[c] = fmaf(dst[c], worth, y);
+  }
+}
+
+/// Keys [first, end), a tile of shared memory at a time.
+__device__ void read_keys(const AttentionArgs& a, const Query& at, int64_t first, int64_t end, float* weight,
+                          Running* so_far, float* dst) {
+  for (; first < end; first += kMaxAttentionKeys) {
+    const int64_t n = end - first < kMaxAttentionKeys ? end - first : kMaxAttentionKeys;
+    const float worth = weigh_tile(a, at, first, n, weight, so_far);
+    __syncwarp();
+    add_tile(a, at, first, n, weight, worth, dst);
+    __syncwarp();
+  }
+}
+
+__device__ void finish_softmax(const AttentionArgs& a, const Query& at, const Running& all, float* dst) {
+  for (int64_t c = static_cast<int>(threadIdx.x) % kWarp; c < a.attrs.value_dim; c += kWarp) {
+    if (all.sum != 0) {
+      dst[c] = dst[c] / all.sum;
+    } else if (a.attrs.mean_of_none != 0) {
+      Sum mean;
+      for (int64_t j = 0; j < a.attrs.keys; ++j) mean.add(a.value(at.row, at.head, j)[c]);
+      dst[c] = mean.value() / static_cast<float>(a.attrs.keys);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) attention_stream_kernel(const AttentionArgs a) {
+  DPI_SHARED(float, weights, kWarps* kMaxAttentionKeys);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t n = int64_t{blockIdx.x} * kWarps + warp;
+  if (n >= a.dst.rows * a.attrs.heads * a.attrs.queries) return;  // a whole warp
+  const Query at{n / a.attrs.queries / a.attrs.heads, n / a.attrs.queries % a.attrs.heads,
+                 n % a.attrs.queries};
+  float* const dst = row_of(a.dst, at.row) + a.attrs.y.at(at.head, at.query);
+  // Each lane writes and reads columns of its own.
+  for (int64_t c = static_cast<int>(threadIdx.x) % kWarp; c < a.attrs.value_dim; c += kWarp) dst[c] = 0;
+  if (a.attrs.counted != 0 && mask_at(a, at, at.query) == 0) return;  // a whole warp
+  float* const weight = weights + warp * kMaxAttentionKeys;
+  Running so_far;
+  read_keys(a, at, 0, keys_read(a.attrs, at.query), weight, &so_far, dst);
+  const int64_t own = own_key(a.attrs, at.query);
+  if (own >= 0) read_keys(a, at, own, own + 1, weight, &so_far, dst);
+  if (a.attrs.form == AttentionForm::kSoftmax) finish_softmax(a, at, so_far, dst);
+}
+
 }  // namespace
 
 int attention(const AttentionArgs& a, Stream stream) {
   const int64_t queries = a.dst.rows * a.attrs.heads * a.attrs.queries;
-  return launch(attention_kernel, dim3(blocks_for(queries, kWarps, 0x7fffffff)), dim3(kThreads), stream, a);
+  const auto kernel = a.attrs.streamed != 0 ? attention_stream_kernel : attention_kernel;
+  return launch(kernel, dim3(blocks_for(queries, kWarps, 0x7fffffff)), dim3(kThreads), stream, a);
 }
 
 }  // namespace dpi::kernels::cuda

@@ -1,5 +1,6 @@
 #include "backend/host_device.hpp"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -99,10 +100,12 @@ Status HostMemory::allocate(size_t bytes, size_t alignment, int32_t kind, void**
     return invalid_argument("the environment's memory hook gave a block that is not aligned to " +
                             std::to_string(alignment) + " bytes");
   }
-  if ((hooks_ != nullptr || rounded >= kMappedFrom) && !remember(p, rounded)) {
+  const bool remembered = hooks_ != nullptr || rounded >= kMappedFrom;
+  if (remembered && !remember(p, rounded)) {
     give_back(p, rounded, kind);
     return {Code::kOutOfMemory, "no memory to keep track of a block"};
   }
+  count(static_cast<int64_t>(remembered ? rounded : malloc_usable_size(p)));
   *out = p;
   return {};
 }
@@ -130,8 +133,13 @@ void HostMemory::release(void* p, int32_t kind) {
       bytes_.erase(found);
     }
   }
-  if (bytes > 0) return give_back(p, bytes, kind);
-  if (hooks_ == nullptr) std::free(p);
+  if (bytes > 0) {
+    count(-static_cast<int64_t>(bytes));
+    return give_back(p, bytes, kind);
+  }
+  if (hooks_ != nullptr || p == nullptr) return;
+  count(-static_cast<int64_t>(malloc_usable_size(p)));
+  std::free(p);
 }
 
 void copy_text(std::string_view text, char* buf, size_t cap) noexcept {

@@ -54,7 +54,8 @@ void copy_text(std::string_view text, char* buf, size_t cap) noexcept;
 /// the kernel if a block is large.
 class HostMemory {
  public:
-  explicit HostMemory(const dpi_backend_memory* hooks) : hooks_(hooks) {}
+  explicit HostMemory(const dpi_backend_options& o)
+      : hooks_(o.memory), held_(o.held), held_self_(o.held_self) {}
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
@@ -66,8 +67,13 @@ class HostMemory {
   void* take(size_t bytes, size_t alignment, int32_t kind);
   bool remember(void* p, size_t bytes);
   void give_back(void* p, size_t bytes, int32_t kind);
+  void count(int64_t bytes) const {
+    if (held_ != nullptr) held_(held_self_, bytes, 0);
+  }
 
   const dpi_backend_memory* hooks_;
+  void (*held_)(void* self, int64_t bytes, int32_t on_device);
+  void* held_self_;
   std::mutex mutex_;                         // of bytes_; not held while a hook runs
   std::unordered_map<void*, size_t> bytes_;  // of mapped blocks, and of all from hooks
 };

@@ -176,6 +176,9 @@ Status add_op(BuildState* s, const Manifest& m, size_t position) {
   if (form == nullptr) return c.not_known("this op is not known");
   if (op.version != 1)
     return c.not_known("version " + std::to_string(op.version) + " is not known, expected 1");
+  if (form->since > m.version_minor)
+    return c.bad("needs format 2." + std::to_string(form->since) + ", the file says 2." +
+                 std::to_string(m.version_minor));
   if (s->value_by_name.contains(op.name)) return c.bad("the name is used by an op before it");
   DPI_RETURN_IF_ERROR(check_form(c, *form));
   node.kind = form->kind;

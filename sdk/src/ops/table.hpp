@@ -17,7 +17,7 @@ namespace dpi {
 /// A list of names. "bias?" may be absent; "x..." stands for any number and is the last.
 class Names {
  public:
-  static constexpr size_t kMost = 7;
+  static constexpr size_t kMost = 9;
 
   constexpr Names() = default;
   constexpr Names(std::initializer_list<std::string_view> names) {
@@ -48,8 +48,9 @@ struct OpForm {
   // In a bundle: weights/FORMAT.md part 7. infer is null where the format has no such op: the plan makes it.
   int32_t min_inputs = 0;
   int32_t max_inputs = 0;
-  Names keys{};   // of attributes
-  Names roles{};  // of parameters
+  int64_t since = 0;  // the minor version of the format that has it
+  Names keys{};       // of attributes
+  Names roles{};      // of parameters
   /// The shape rule: fills attrs, params (in the order of `params`), feature, table and indices of the node;
   /// returns the dims of the value (rank 0 for ids).
   Result<Dims> (*infer)(ops::OpContext& c) = nullptr;

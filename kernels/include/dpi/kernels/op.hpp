@@ -39,7 +39,7 @@ enum class OpKind : int32_t {
   kGather = 24,
   // fused forms that came later
   kCoAction = 25,   // CAN: a micro-MLP out of one feature's row over the items of another
-  kAttention = 26,  // softmax(q k^T) v, heads and masked positions
+  kAttention = 26,  // softmax(q k^T) v, heads and masked positions; a primitive too, since format 2.2
   kCin = 27,        // xDeepFM: sums of products of every two fields, one layer
   kCount = 28,
 };

@@ -81,6 +81,10 @@ struct dpi_backend_options {
   void* log_sink;
   const dpi_backend_memory*
       memory;  // null = the C library; of backends in host memory; lives as long as the device
+  // Told of each block that alloc and range_alloc have taken (bytes > 0) and free and range_free have given
+  // back (< 0): of the device's memory, or of the host's. From any thread; null = nobody counts.
+  void (*held)(void* held_self, int64_t bytes, int32_t on_device);
+  void* held_self;
 };
 
 // What a small batch has to know of a value.

@@ -56,8 +56,9 @@ Result<cpu::Isa> parse_isa(const dpi_backend_options& o, cpu::Weights weights) {
     if (cpu::isa_supported(isa)) return isa;
     return unsupported("isa=" + text + ": this processor lacks it; isa=auto takes the best it has");
   }
-  return invalid_argument("isa='" + text +
-                          "' is none of auto, scalar, avx2, avx512, avx512_bf16, avx512_vnni, amx");
+  return invalid_argument(
+      "isa='" + text +
+      "' is none of auto, scalar, avx2, avx512, avx512_bf16, avx512_vnni, amx, neon, neon_dot, neon_mmla");
 }
 
 /// The type of packed weights for a precision that has passed check_precision.
@@ -74,10 +75,7 @@ Result<CpuDevice> make_device(const dpi_backend_options& o) {
   CpuDevice device;
   device.weights = weights_of(o.precision);
   DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o, device.weights));
-  if (device.weights == cpu::Weights::kInt8 && cpu::functions(device.isa).gemm_int8 == nullptr)
-    return unsupported(std::string("precision int8 needs AVX-512 VNNI or AMX, and isa is ") +
-                       cpu::isa_name(device.isa) + "; use bf16 or fp32");
-  device.memory = std::make_unique<HostMemory>(o.memory);
+  device.memory = std::make_unique<HostMemory>(o);
   return device;
 }
 
@@ -99,6 +97,21 @@ std::string tiles_note(cpu::Isa isa) {
   return why == nullptr ? "" : std::string("; no amx: ") + why;
 }
 
+/// The set that fp32 layers of `isa` run by.
+cpu::Isa base_of(cpu::Isa isa) {
+  if (isa == cpu::Isa::kNeonDot || isa == cpu::Isa::kNeonMmla) return cpu::Isa::kNeon;
+  return isa == cpu::Isa::kAmx || isa == cpu::Isa::kAvx512Bf16 || isa == cpu::Isa::kAvx512Vnni
+             ? cpu::Isa::kAvx512
+             : isa;
+}
+
+/// A note that isa=auto would take more than the device has, if it would.
+std::string wider_note(const CpuDevice& d) {
+  const cpu::Isa best = cpu::best_isa(d.weights);
+  const bool less = d.weights == cpu::Weights::kF32 ? base_of(d.isa) != base_of(best) : d.isa < best;
+  return less ? std::string("; isa=auto takes ") + cpu::isa_name(best) : "";
+}
+
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -115,9 +128,10 @@ int32_t cpu_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_error
     out->max_streams = 1;
     out->device_index = 0;
     out->alignment = kHostAlignment;
-    const cpu::Isa isa = device_of(d).isa;
-    copy_text(processor_name() + ", " + cpu::isa_name(isa) + tiles_note(isa), out->device_name,
-              sizeof(out->device_name));
+    const CpuDevice& device = device_of(d);
+    copy_text(
+        processor_name() + ", " + cpu::isa_name(device.isa) + tiles_note(device.isa) + wider_note(device),
+        out->device_name, sizeof(out->device_name));
     fill_host_memory(out);
     return ok_status();
   });

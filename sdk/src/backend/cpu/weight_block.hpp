@@ -11,15 +11,17 @@
 #include <memory>
 
 #include "base/huge_page.hpp"
+#include "base/mapped_memory.hpp"
 
 namespace dpi::backend {
 
 constexpr size_t kWeightAlignment = 64;
 
-struct FreeAligned {
-  void operator()(void* p) const { std::free(p); }
+struct FreeWeights {
+  size_t mapped = 0;  // bytes from the kernel, 0 = from malloc
+  void operator()(void* p) const { mapped != 0 ? unmap_memory(p, mapped) : std::free(p); }
 };
-using WeightBlock = std::unique_ptr<void, FreeAligned>;
+using WeightBlock = std::unique_ptr<void, FreeWeights>;
 
 /// Bytes that a block of `bytes` takes: whole huge pages where at least three quarters of the last would be
 /// used, else whole cache lines behind them.
@@ -34,10 +36,15 @@ constexpr size_t weight_block_bytes(size_t bytes) {
 inline WeightBlock take_weight_block(size_t bytes) {
   const size_t size = weight_block_bytes(bytes);
   const bool huge = size >= kHugePage;
+  const size_t alignment = huge ? kHugePage : kWeightAlignment;
+  const bool mapped = size >= kMappedFrom;
   void* p = nullptr;
-  if (posix_memalign(&p, huge ? kHugePage : kWeightAlignment, size) != 0) return nullptr;
-  if (huge) madvise(p, size / kHugePage * kHugePage, MADV_HUGEPAGE);  // advice: may be refused
-  return WeightBlock(p);
+  if (mapped)
+    p = map_memory(size, alignment);
+  else if (posix_memalign(&p, alignment, size) != 0)
+    return nullptr;
+  if (huge && p != nullptr) madvise(p, size / kHugePage * kHugePage, MADV_HUGEPAGE);  // may be refused
+  return WeightBlock(p, FreeWeights{mapped ? size : 0});
 }
 
 }  // namespace dpi::backend

@@ -2,6 +2,8 @@
 // the device layer. Built into a plugin of its own, which exports the two functions at the end.
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "backend/cuda/device/cuda_handles.hpp"
 #include "backend/cuda/device/peer_ranges.hpp"
@@ -54,10 +56,16 @@ Status open_device(const dpi_backend_options& o, CudaDevice** out) {
   DPI_RETURN_IF_ERROR(check_measured(options));
   DPI_ASSIGN_OR_RETURN(options.gemm,
                        open_gemm_device(index, options.precision, options.strict, options.tuning));
-  auto device = std::unique_ptr<CudaDevice>(
-      new CudaDevice{index, o.debug != 0, std::move(options), false, o.log, o.log_sink});
+  auto device = std::make_unique<CudaDevice>();
+  device->index = index;
+  device->debug = o.debug != 0;
+  device->options = std::move(options);
+  device->log = o.log;
+  device->log_sink = o.log_sink;
+  device->held = o.held;
+  device->held_self = o.held_self;
   if (const std::string& note = device->options.gemm->tuning_note; !note.empty())
-    device->warn("tuning", note + ": it is left alone" + kTuneAgain);
+    device->warn("tuning", note + kTuneAgain);
   *out = device.release();
   return ok_status();
 }
@@ -88,20 +96,49 @@ int32_t cuda_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_erro
   return 0;
 }
 
+void give_back(void* p, int32_t kind) {
+  kind == DPI_MEMORY_STAGING ? layer::pinned_free(p) : layer::device_free(p);
+}
+
+int32_t remember(CudaDevice& device, void* p, size_t bytes, int32_t kind, dpi_backend_error* err) {
+  const int32_t code = guarded(err, [&] {
+    const std::lock_guard<std::mutex> lock(device.blocks_mutex);
+    device.blocks[p] = bytes;
+    return ok_status();
+  });
+  if (code == 0) device.count(static_cast<int64_t>(bytes), kind != DPI_MEMORY_STAGING);
+  return code;
+}
+
 int32_t cuda_alloc(dpi_backend_device* d, size_t bytes, int32_t kind, void** out, dpi_backend_error* err) {
   *out = nullptr;
   layer::use(device_of(d).index);
   const size_t n = bytes > 0 ? bytes : 1;
   const int code = kind == DPI_MEMORY_STAGING ? layer::pinned_alloc(n, out) : layer::device_alloc(n, out);
-  if (code == 0) return 0;
+  if (code == 0) {
+    const int32_t kept = remember(device_of(d), *out, n, kind, err);
+    if (kept != 0) give_back(std::exchange(*out, nullptr), kind);
+    return kept;
+  }
   *out = nullptr;
   return guarded(err, [&] { return native_status(code, "allocating " + std::to_string(bytes) + " bytes"); });
 }
 
 void cuda_free(dpi_backend_device* d, void* p, int32_t kind) {
   if (p == nullptr) return;
-  layer::use(device_of(d).index);
-  kind == DPI_MEMORY_STAGING ? layer::pinned_free(p) : layer::device_free(p);
+  CudaDevice& device = device_of(d);
+  layer::use(device.index);
+  size_t bytes = 0;
+  {
+    const std::lock_guard<std::mutex> lock(device.blocks_mutex);
+    const auto it = device.blocks.find(p);
+    if (it != device.blocks.end()) {
+      bytes = it->second;
+      device.blocks.erase(it);
+    }
+  }
+  device.count(-static_cast<int64_t>(bytes), kind != DPI_MEMORY_STAGING);
+  give_back(p, kind);
 }
 
 int32_t cuda_copy(dpi_backend_device* d, void* dst, const void* src, size_t bytes, dpi_backend_error* err) {

@@ -27,7 +27,7 @@ int32_t ref_open(const dpi_backend_options* options, dpi_backend_device** out, d
   return guarded(err, [&]() -> Status {
     DPI_RETURN_IF_ERROR(check_options(*options));
     auto device = std::make_unique<HostDevice>();
-    device->memory = std::make_unique<HostMemory>(options->memory);
+    device->memory = std::make_unique<HostMemory>(*options);
     *out = reinterpret_cast<dpi_backend_device*>(device.release());
     return ok_status();
   });

@@ -2,6 +2,10 @@
 // graphs. Used by cuda_backend.cpp, which owns the table of functions, and cuda_streams.cpp.
 #pragma once
 
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
 #include "backend/cuda/device/cuda_op.hpp"
 #include "backend/cuda/layer/device_layer.hpp"
 #include "backend/cuda/layer/native_status.hpp"
@@ -16,7 +20,14 @@ struct CudaDevice {
   bool beyond_half = false;  // what prepare_cuda_op says
   void (*log)(void* sink, int32_t level, const char* component, const char* message) = nullptr;
   void* log_sink = nullptr;
+  void (*held)(void* self, int64_t bytes, int32_t on_device) = nullptr;
+  void* held_self = nullptr;
+  std::mutex blocks_mutex;                   // of the next
+  std::unordered_map<void*, size_t> blocks;  // that cuda_alloc took: the runtime does not say their sizes
 
+  void count(int64_t bytes, bool on_device) const {
+    if (held != nullptr) held(held_self, bytes, on_device ? 1 : 0);
+  }
   void warn(const char* component, const std::string& message) const {
     if (log != nullptr) log(log_sink, 2, component, message.c_str());
   }

@@ -65,10 +65,17 @@ Status Range::allocate(const dpi_range_desc& d, bool host) {
   return code == 0 ? ok_status() : native_status(code, "access to " + what);
 }
 
+/// A range, and what the device that took it was told of it.
+struct Counted {
+  std::unique_ptr<Range> range;
+  int64_t bytes = 0;
+  bool on_device = true;
+};
+
 /// Ranges of all devices. Load and release look here, calls do not.
 struct Ranges {
   std::mutex mutex;
-  std::map<char*, std::unique_ptr<Range>> by_base;
+  std::map<char*, Counted> by_base;
 };
 
 Ranges& ranges() {
@@ -83,7 +90,7 @@ size_t within_piece(const void* p, size_t most) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   auto next = all.by_base.upper_bound(const_cast<char*>(address));
   if (next == all.by_base.begin()) return most;
-  const Range& range = *std::prev(next)->second;
+  const Range& range = *std::prev(next)->second.range;
   return range.holds(address) ? std::min(most, range.rest_of_piece(address)) : most;
 }
 
@@ -135,8 +142,8 @@ int32_t cuda_range_plan(dpi_backend_device*, const dpi_range_desc* d, int32_t* k
   });
 }
 
-int32_t cuda_range_alloc(dpi_backend_device*, const dpi_range_desc* d, int32_t kind, size_t bytes, void** out,
-                         dpi_backend_error* err) {
+int32_t cuda_range_alloc(dpi_backend_device* device, const dpi_range_desc* d, int32_t kind, size_t bytes,
+                         void** out, dpi_backend_error* err) {
   *out = nullptr;
   return guarded(err, [&]() -> Status {
     uint64_t granularity = Spread::kGranularity;
@@ -146,20 +153,23 @@ int32_t cuda_range_alloc(dpi_backend_device*, const dpi_range_desc* d, int32_t k
     char* const base = range->base();
     Ranges& all = ranges();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    all.by_base.emplace(base, std::move(range));
+    const bool on_device = kind != DPI_RANGE_HOST;
+    all.by_base.emplace(base, Counted{std::move(range), static_cast<int64_t>(bytes), on_device});
+    device_of(device).count(static_cast<int64_t>(bytes), on_device);
     *out = base;
     return ok_status();
   });
 }
 
-void cuda_range_free(dpi_backend_device*, void* p) {
-  std::unique_ptr<Range> gone;
+void cuda_range_free(dpi_backend_device* device, void* p) {
+  Counted gone;
   Ranges& all = ranges();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto it = all.by_base.find(static_cast<char*>(p));
   if (it == all.by_base.end()) return;
   gone = std::move(it->second);
   all.by_base.erase(it);
+  device_of(device).count(-gone.bytes, gone.on_device);
 }
 
 }  // namespace

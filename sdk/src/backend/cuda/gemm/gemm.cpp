@@ -101,7 +101,8 @@ Result<std::shared_ptr<const GemmDevice>> make_device(int index, int32_t precisi
       d->lt_reason = "cublasLtCreate gives " + std::to_string(code);
     }
   }
-  const TuningHeader here = {properties.name, properties.capability, d->api != nullptr ? api->version() : 0};
+  const TuningHeader here = {properties.name, properties.capability, d->api != nullptr ? api->version() : 0,
+                             properties.multiprocessors};
   DPI_ASSIGN_OR_RETURN(d->tuning, load_tuning(tuning, here, &d->tuning_note));
   return std::shared_ptr<const GemmDevice>(std::move(d));
 }
@@ -261,7 +262,6 @@ const Gemm::Bucket& Gemm::bucket_for(int64_t rows) const {
 
 std::string Gemm::report() const {
   std::string text;
-  std::string last;
   int64_t first = 1;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     const GemmImpl impl = buckets_[i].choice.impl;

@@ -36,7 +36,7 @@ struct GemmDevice {
   lt::Handle handle = nullptr;
   std::string lt_reason;
   std::shared_ptr<const TuningTable> tuning;  // null = none
-  std::string tuning_note;                    // why there is none where one was asked for
+  std::string tuning_note;                    // what of a table that was asked for is not used
 
   GemmDevice() = default;
   GemmDevice(const GemmDevice&) = delete;

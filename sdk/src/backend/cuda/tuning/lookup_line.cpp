@@ -86,7 +86,7 @@ const char* parse_variant(const std::vector<std::string>& w, kernels::cuda::Look
 const char* parse_lookup_tuning(const std::vector<std::string>& w, LookupLine* out) {
   if (w.size() != 15) return "expected 15 words";
   auto& e = out->entry;
-  if (!parse_or_any<int64_t>(w[1], int64_t{1} << 40, &e.max_rows)) return "rows is not a number or *";
+  if (!parse_or_any<int64_t>(w[1], int64_t{1} << 40, &e.rows)) return "rows is not a number or *";
   if (!parse_or_any<int32_t>(w[2], 1 << 20, &e.dim)) return "dim is not a number or *";
   if (!parse_choice(w[3], &e.sums)) return "sums is not yes, no or *";
   if (!parse_choice(w[4], &e.bags)) return "bags is not yes, no or *";
@@ -101,7 +101,7 @@ std::string lookup_tuning_text(const LookupLine& line) {
   const auto& v = e.variant;
   char time[32];
   const auto end = std::to_chars(time, time + sizeof(time), line.microseconds, std::chars_format::fixed, 3);
-  return "lookup " + or_any(e.max_rows) + " " + or_any(e.dim) + " " + choice_text(e.sums) + " " +
+  return "lookup " + or_any(e.rows) + " " + or_any(e.dim) + " " + choice_text(e.sums) + " " +
          choice_text(e.bags) + " " + type_text(e.table, e.any_table) + " " + type_text(e.out, e.any_out) +
          " " + kKinds[static_cast<int>(v.kind)] + " " + std::to_string(v.vector) + " " +
          std::to_string(v.ilp) + " " + std::to_string(v.block) + " " + kHints[v.hint] + " " +

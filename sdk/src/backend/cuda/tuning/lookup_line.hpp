@@ -3,10 +3,12 @@
 //   # rows dim sums bags table out kind vector ilp block hint sort stores microseconds
 //   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off plain 5.4
 //
-// The first line that fits a call decides what its variant says; * fits anything. rows: calls of at most so
-// many. dim: of the tables that most columns come from. sums: with linear terms, FM or other sums per row.
-// bags: with pooled fields. kind: copy or rows; vector, ilp, block: 0 = by rule. hint: stream, plain or keep.
-// sort: bags are taken by length. stores: plain, or stream: what is written leaves L2 first.
+// The line that fits a call and is nearest in rows decides what its variant says, at most four times more or
+// fewer (kernels/cuda/common/tuned_rows.hpp), of equal ones the first; * fits anything, after all others.
+// dim: of the tables that most columns come from. sums: with linear terms, FM or other sums per row. bags:
+// with pooled fields. kind: copy or rows; vector, ilp, block: 0 = by rule. hint: stream, plain or keep. sort:
+// bags are taken by length. stores: plain, or stream: what is written leaves L2 first, which is followed only
+// where L2 does not hold it.
 #pragma once
 
 #include <string>

@@ -6,13 +6,15 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "kernels/cuda/common/tuned_rows.hpp"
+
 namespace dpi::backend {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{4} << 20;
 constexpr int64_t kMaxExtent = int64_t{1} << 40;
 constexpr size_t kAlgoDigits = sizeof(lt::Algo) * 2;
-constexpr const char* kMagic = "dpi-tuning 1";
+constexpr const char* kMagic = "dpi-tuning ";
 
 /// By hand: a stream that has no memory for a word drops it without a word.
 std::vector<std::string> words_of(std::string_view line) {
@@ -99,14 +101,51 @@ bool header_value(const std::string& line, const std::string& key, std::string* 
 
 std::string mismatch(const TuningHeader& table, const TuningHeader& here) {
   if (table.device == "*") return {};
-  if (table.device != here.device) return "for '" + table.device + "', this is '" + here.device + "'";
+  if (table.multiprocessors == 0 && table.device != here.device)
+    return "for '" + table.device + "', this is '" + here.device + "'";
   if (table.capability != here.capability)
     return "for capability " + std::to_string(table.capability) + ", this is " +
            std::to_string(here.capability);
-  if (table.lt_version != here.lt_version)
-    return "for cuBLASLt " + std::to_string(table.lt_version) + ", this is " +
-           std::to_string(here.lt_version);
+  if (table.multiprocessors != 0 && table.multiprocessors != here.multiprocessors)
+    return "for '" + table.device + "' with " + std::to_string(table.multiprocessors) +
+           " multiprocessors, this is '" + here.device + "' with " + std::to_string(here.multiprocessors);
   return {};
+}
+
+bool other_library(const TuningHeader& table, const TuningHeader& here) {
+  return table.device != "*" && table.lt_version != here.lt_version;
+}
+
+// The value of a header's number, or -1.
+int64_t header_number(const std::string& line, const std::string& key, int64_t most) {
+  std::string value;
+  int64_t number = 0;
+  return header_value(line, key, &value) && parse_count(value, most, &number) ? number : -1;
+}
+
+// Reads a line of the header; null, or what is wrong. `at` counts its lines from 0.
+const char* parse_header(const std::string& line, int at, TuningHeader* h) {
+  if (at == 0) {
+    if (line != std::string(kMagic) + "1" && line != std::string(kMagic) + "2")
+      return "expected 'dpi-tuning 1' or 'dpi-tuning 2'";
+    h->multiprocessors = line.back() == '2' ? 1 : 0;  // until its own line comes
+    return nullptr;
+  }
+  if (at == 1) return header_value(line, "device", &h->device) ? nullptr : "expected 'device'";
+  int64_t number = 0;
+  if (at == 2) {
+    number = header_number(line, "capability", 10000);
+    h->capability = static_cast<int>(number);
+    return number < 0 ? "expected 'capability' and a number" : nullptr;
+  }
+  if (at == 3 && h->multiprocessors != 0) {
+    number = header_number(line, "multiprocessors", 1 << 20);
+    h->multiprocessors = static_cast<int>(number);
+    return number < 1 ? "expected 'multiprocessors' and a number" : nullptr;
+  }
+  number = header_number(line, "cublaslt", kMaxExtent);
+  h->lt_version = static_cast<size_t>(number);
+  return number < 0 ? "expected 'cublaslt' and a number" : nullptr;
 }
 
 Result<std::string> read_file(const std::string& path) {
@@ -122,7 +161,9 @@ Result<std::string> read_file(const std::string& path) {
 Result<std::shared_ptr<const TuningTable>> default_table(const TuningHeader& here) {
   for (int i = 0; i < kEmbeddedTableCount; ++i) {
     DPI_ASSIGN_OR_RETURN(TuningTable t, TuningTable::parse(kEmbeddedTables[i].text, kEmbeddedTables[i].name));
-    if (mismatch(t.header(), here).empty()) return std::make_shared<const TuningTable>(std::move(t));
+    if (!mismatch(t.header(), here).empty()) continue;
+    if (other_library(t.header(), here)) t.drop_library_lines();
+    return std::make_shared<const TuningTable>(std::move(t));
   }
   return std::shared_ptr<const TuningTable>();
 }
@@ -150,41 +191,33 @@ const char* TuningTable::add_line(const std::vector<std::string>& words) {
 
 Result<TuningTable> TuningTable::parse(std::string_view text, const std::string& name) {
   TuningTable table;
-  int64_t number = 0;
   int64_t line_number = 0;
   const auto wrong = [&](const std::string& what) {
     return invalid_argument("tuning table '" + name + "', line " + std::to_string(line_number) + ": " + what);
   };
-  std::string value;
   int headers = 0;
+  const auto last_header = [&] { return table.header_.multiprocessors != 0 ? 5 : 4; };
   while (!text.empty()) {
     const std::string line(text.substr(0, text.find('\n')));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     ++line_number;
     if (line.empty() || line[0] == '#') continue;
-    if (headers == 0 && line != kMagic) return wrong("expected '" + std::string(kMagic) + "'");
-    if (headers == 1 && !header_value(line, "device", &table.header_.device))
-      return wrong("expected 'device'");
-    if (headers == 2) {
-      if (!header_value(line, "capability", &value) || !parse_count(value, 10000, &number))
-        return wrong("expected 'capability' and a number");
-      table.header_.capability = static_cast<int>(number);
-    }
-    if (headers == 3) {
-      if (!header_value(line, "cublaslt", &value) || !parse_count(value, kMaxExtent, &number))
-        return wrong("expected 'cublaslt' and a number");
-      table.header_.lt_version = static_cast<size_t>(number);
-    }
-    if (headers++ < 4) continue;
-    if (const char* what = table.add_line(words_of(line)); what != nullptr) return wrong(what);
+    const bool is_header = headers < last_header();
+    const char* what =
+        is_header ? parse_header(line, headers++, &table.header_) : table.add_line(words_of(line));
+    if (what != nullptr) return wrong(what);
   }
-  if (headers < 4) return wrong("the table ends before its header does");
+  if (headers < last_header()) return wrong("the table ends before its header does");
   return table;
 }
 
 std::string TuningTable::text() const {
-  std::string out = std::string(kMagic) + "\ndevice " + header_.device + "\ncapability " +
-                    std::to_string(header_.capability) + "\ncublaslt " + std::to_string(header_.lt_version) +
+  const std::string processors = std::to_string(header_.multiprocessors);
+  const bool known = header_.multiprocessors != 0;
+  std::string out = std::string(kMagic) + (known ? "2" : "1") + "\ndevice " + header_.device +
+                    "\ncapability " + std::to_string(header_.capability) +
+                    (known ? "\nmultiprocessors " + processors : "") + "\ncublaslt " +
+                    std::to_string(header_.lt_version) +
                     "\n# precision end out in rows implementation tile algorithm microseconds\n";
   char time[32];
   for (const TuningEntry& e : entries_) {
@@ -206,16 +239,20 @@ std::string TuningTable::text() const {
 
 const TuningEntry* TuningTable::find(const GemmShape& s, GemmPrecision precision) const {
   const TuningEntry* best = nullptr;
+  int64_t nearest = kernels::cuda::kBeyondReach;
   for (const TuningEntry& e : entries_) {
     if (e.precision != precision || e.shape.in != s.in || e.shape.out != s.out || e.shape.fused != s.fused)
       continue;
-    const bool holds = e.shape.rows >= s.rows;
-    const bool better =
-        best == nullptr || (holds ? best->shape.rows < s.rows || e.shape.rows < best->shape.rows
-                                  : best->shape.rows < s.rows && e.shape.rows > best->shape.rows);
-    if (better) best = &e;
+    const int64_t distance = kernels::cuda::tuned_distance(e.shape.rows, s.rows);
+    if (distance >= nearest) continue;
+    best = &e;
+    nearest = distance;
   }
   return best;
+}
+
+size_t TuningTable::drop_library_lines() {
+  return std::erase_if(entries_, [](const TuningEntry& e) { return is_lt(e.choice.impl); });
 }
 
 Result<std::shared_ptr<const TuningTable>> load_tuning(const std::string& option, const TuningHeader& device,
@@ -225,9 +262,14 @@ Result<std::shared_ptr<const TuningTable>> load_tuning(const std::string& option
   DPI_ASSIGN_OR_RETURN(const std::string text, read_file(option));
   DPI_ASSIGN_OR_RETURN(TuningTable table, TuningTable::parse(text, option));
   if (const std::string other = mismatch(table.header(), device); !other.empty()) {
-    *note = "table '" + option + "' is " + other;
+    *note = "table '" + option + "' is " + other + ": it is left alone";
     return std::shared_ptr<const TuningTable>();
   }
+  const size_t dropped = other_library(table.header(), device) ? table.drop_library_lines() : 0;
+  if (dropped > 0)
+    *note = "table '" + option + "': " + std::to_string(dropped) + " lines about cuBLASLt " +
+            std::to_string(table.header().lt_version) + " are left alone, this is " +
+            std::to_string(device.lt_version);
   return std::make_shared<const TuningTable>(std::move(table));
 }
 

@@ -1,11 +1,12 @@
-// Measured choices: text files, one per GPU model, made by the tuning tool (tests/gpu/tools/tune.cpp) and
-// read when a device is opened. The repository has none, because nothing has been measured on a GPU yet:
-// until then the rules and estimates of kernels/cuda/common/estimates.hpp decide. A table for another device
-// or library is left alone with a note; a malformed one is refused.
+// Measured choices: text files, one per kind of GPU, made by the tuning tool (tests/gpu/tools/tune.cpp) and
+// read when a device is opened. What they do not say is left to the rules and estimates of
+// kernels/cuda/common/estimates.hpp. A table for another kind of GPU is left alone with a note, lines about
+// another version of cuBLASLt too; a malformed table is refused.
 //
-//   dpi-tuning 1
+//   dpi-tuning 2
 //   device NVIDIA H200
 //   capability 90
+//   multiprocessors 132
 //   cublaslt 130100
 //   # precision end out in rows implementation tile algorithm microseconds
 //   fp16 plain 400 432 64 cublaslt-fp16 - 0123..(128 hex digits) 4.2
@@ -15,8 +16,11 @@
 //
 // Lines of small batches: tuning/small_batch_line.hpp, of lookups: tuning/lookup_line.hpp.
 //
-// Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
-// rows: the batch bucket. tile: 32, 64, 128 of own kernels; staged: x is copied first.
+// A GPU of the same capability with as many multiprocessors is of the table's kind, whatever its name: an
+// H100 may use what an H200 measured. Tables of version 1 have no multiprocessors: there the name has to be
+// the device's. Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most,
+// else fused. rows: that the line was measured with (kernels/cuda/common/tuned_rows.hpp has which calls it
+// serves). tile: 32, 64, 128 of own kernels; staged: x is copied first.
 #pragma once
 
 #include <memory>
@@ -41,7 +45,8 @@ struct TuningEntry {
 struct TuningHeader {
   std::string device;
   int capability = 0;
-  size_t lt_version = 0;  // 0 = made without cuBLASLt
+  size_t lt_version = 0;    // 0 = made without cuBLASLt
+  int multiprocessors = 0;  // 0 = not known: a table of version 1
 };
 
 class TuningTable {
@@ -66,7 +71,9 @@ class TuningTable {
     lookups_.push_back(line.entry);
     lookup_lines_.push_back(line);
   }
-  /// The entry of this layer for the smallest bucket of at least shape.rows, or the largest; null = none.
+  /// Leaves out the lines about products of cuBLASLt; how many there were.
+  size_t drop_library_lines();
+  /// The entry of this layer that is nearest in rows (tuned_rows.hpp); null = none is near enough.
   const TuningEntry* find(const GemmShape& shape, GemmPrecision precision) const;
 
  private:
@@ -88,8 +95,8 @@ struct EmbeddedTable {
 extern const EmbeddedTable kEmbeddedTables[];
 extern const int kEmbeddedTableCount;
 
-/// Option `tuning`: "off", "default" (the embedded table of this device, if any) or a path. Null without an
-/// error, and *note, when there is no table for `device`.
+/// Option `tuning`: "off", "default" (the embedded table of this kind of device, if any) or a path. Null
+/// without an error when there is no table for `device`. *note: what of a path's table is not used, and why.
 Result<std::shared_ptr<const TuningTable>> load_tuning(const std::string& option, const TuningHeader& device,
                                                        std::string* note);
 
