@@ -204,6 +204,13 @@ int64_t count_of(const Plan& p, OpKind kind) {
   return std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) { return op.kind == kind; });
 }
 
+/// Attentions that the plan made; the format's own are there from the start.
+int64_t made_by_plan(const Plan& p) {
+  return std::count_if(p.ops.begin(), p.ops.end(), [](const PlanOp& op) {
+    return op.kind == OpKind::kAttention && std::get<kernels::AttentionAttrs>(op.attrs).streamed == 0;
+  });
+}
+
 /// Plans with folds, fuses and `skip` on and off give the scores of the primitives; gives the fused plan.
 Plan same_scores(ModelBuilder& b, uint32_t seed) {
   PlanOptions plain;
@@ -218,7 +225,7 @@ Plan same_scores(ModelBuilder& b, uint32_t seed) {
     if ((variant & 4) != 0) options.skip = kSkipAttention;
     const Plan made = checked_plan(b, options);
     CAPTURE(dump_plan(made));
-    if ((variant & 4) != 0 || !options.fuse) CHECK(count_of(made, OpKind::kAttention) == 0);
+    if ((variant & 4) != 0 || !options.fuse) CHECK(made_by_plan(made) == 0);
     const Scores got = interpret(made, batch, b.tables());
     for (size_t i = 0; i < want.value.size(); ++i) {
       const bool logit = made.heads[i % made.heads.size()].logit >= 0;
@@ -285,6 +292,8 @@ struct Block {
   bool target = true;  // a position that counts in every row
   bool inverted = true, gated = false;
   double eps = 1e-5;
+  bool streamed = false, causal = false, biased = false;  // the format's op; a bias is made of positions
+  std::string empty = "zeros";
 
   ModelBuilder model() const {
     ModelBuilder b("block");
@@ -327,6 +336,7 @@ struct Block {
   }
   std::string attention(ModelBuilder& b, const std::string& x, const std::string& mask) const {
     const std::string all = b.linear(x, kBlock, 3 * kBlock);
+    if (streamed) return stream(b, x, all, mask);
     const auto part = [&](int64_t k, const Ints& perm) {
       const std::string cut =
           b.op("View", {all},
@@ -339,6 +349,23 @@ struct Block {
     const std::string y = b.op("MatMul", {weights, part(2, {1, 0, 2})}, {});
     return b.reshape(b.op("View", {y}, {{"kind", "transpose"}, {"perm", Ints{1, 0, 2}}}),
                      {kPositions, kBlock});
+  }
+  std::string stream(ModelBuilder& b, const std::string& x, const std::string& all,
+                     const std::string& mask) const {
+    std::vector<std::string> in;
+    for (const int64_t k : {0, 1, 2}) {
+      in.push_back(
+          b.op("View", {all},
+               {{"kind", "slice"}, {"axis", int64_t{1}}, {"begin", k * kBlock}, {"end", (k + 1) * kBlock}}));
+    }
+    in.push_back(mask);
+    ModelBuilder::Attrs attrs{{"heads", int64_t{2}}, {"scale", 0.25}, {"mask", "keys"}, {"empty", empty}};
+    if (causal) attrs["causal"] = true;
+    if (biased) {
+      attrs["bias"] = "pairs";
+      in.push_back(b.linear(x, kBlock, kPositions));
+    }
+    return b.op("Attention", in, attrs);
   }
   std::string pooled(ModelBuilder& b, const std::string& x, const std::string& mask) const {
     if (end == End::kSum) return b.reduce("sum", x, 0, false);
@@ -388,6 +415,39 @@ TEST_CASE("positions: a block's layers and its attention leave out what its mask
         CHECK(asks_by_position(p));
       }
     }
+  }
+}
+
+TEST_CASE("positions: the format's attention leaves out what its mask does") {
+  for (const bool causal : {false, true}) {
+    for (const char* empty : {"zeros", "mean"}) {
+      Block block;
+      block.streamed = true;
+      block.causal = causal;
+      block.empty = empty;
+      ModelBuilder b = block.model();
+      const Plan p = same_scores(b, 14);
+      CAPTURE(dump_plan(p));
+      CHECK(count_of(p, OpKind::kAttention) == 1);
+      // A causal query may be left with no key, and takes the mean of all positions then.
+      const bool skips = !causal || std::string(empty) == "zeros";
+      CHECK(layers_of_positions(p) == (skips ? 4 : 3));
+      CHECK(asks_by_position(p) == skips);
+    }
+  }
+}
+
+TEST_CASE("positions: a bias that is made of positions reads them all") {
+  Block block;
+  block.streamed = block.biased = true;
+  block.end = End::kSum;
+  ModelBuilder b = block.model();
+  const Plan p = same_scores(b, 15);
+  CAPTURE(dump_plan(p));
+  for (const PlanOp& op : p.ops) {
+    const bool reads_all =
+        op.kind == OpKind::kLinear && p.values[static_cast<size_t>(op.outputs[0])].dims.at(-1) == kPositions;
+    if (reads_all) CHECK((op.inputs.size() < 4 || op.inputs[3] < 0));
   }
 }
 

@@ -54,6 +54,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));
   }
   if (options.fold && options.fuse && (options.skip & kSkipHoist) == 0) {
+    DPI_ASSIGN_OR_RETURN(p, plan::hoist_history(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::split_fm(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::turn_dot(std::move(p)));
   }

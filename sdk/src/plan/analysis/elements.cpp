@@ -2,8 +2,7 @@
 
 #include <numeric>
 
-#include "ops/owned_op.hpp"
-#include "ops/table.hpp"
+#include "plan/analysis/definition.hpp"
 
 namespace dpi::plan {
 namespace {
@@ -73,21 +72,11 @@ std::vector<Element> Elements::moved(const PlanOp& op) {
     inputs[k].tensor = tensor_over(numbers[k], value_of(p_, op.inputs[k]).dims);
     from.insert(from.end(), some->begin(), some->end());
   }
-  OwnedOp prepared;
-  prepared.kind = op.kind;
-  prepared.attrs = op.attrs;
-  op.bind(&prepared.attrs);
-  prepared.inputs.resize(op.inputs.size());
-  prepared.outputs.resize(1);
   const Dims& dims = value_of(p_, op.outputs[0]).dims;
   std::vector<float> places(static_cast<size_t>(dims.size()));
-  kernels::Tensor dst = tensor_over(places, dims);
-  dpi_op_call call{};
-  call.rows = 1;
-  call.inputs = inputs.data();
-  call.outputs = &dst;
-  form_of(op.kind).ref(prepared, call);
+  run_definition(op, inputs, {}, tensor_over(places, dims));
   std::vector<Element> out;
+  out.reserve(places.size());
   for (const float place : places) out.push_back(from[static_cast<size_t>(place)]);
   return out;
 }

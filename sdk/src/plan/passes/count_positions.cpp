@@ -13,6 +13,7 @@
 
 #include "ops/table.hpp"
 #include "plan/analysis/elements.hpp"
+#include "plan/analysis/zero_one.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
@@ -40,20 +41,6 @@ struct Position {
 };
 using Positions = std::vector<Position>;
 
-/// True if all of the op's numbers are 1 or 0.
-bool decides(const PlanOp& op) {
-  if (op.kind == OpKind::kMask) return true;
-  if (op.kind != OpKind::kBinary) return false;
-  const BinaryKind kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
-  return kind >= BinaryKind::kLt && kind <= BinaryKind::kNe;
-}
-
-bool turns(const PlanOp& op) {
-  if (op.kind != OpKind::kUnary) return false;
-  const auto& a = std::get<kernels::UnaryAttrs>(op.attrs);
-  return a.kind == UnaryKind::kAffine && a.a == -1.0f && a.b == 1.0f && op.params[0] < 0 && op.params[1] < 0;
-}
-
 /// The positions of a mask; nothing where one may be another number than 1 or 0.
 std::optional<Positions> positions_of(const Plan& p, const Index& ix, Elements& elements, int32_t v,
                                       int depth = 0) {
@@ -69,13 +56,14 @@ std::optional<Positions> positions_of(const Plan& p, const Index& ix, Elements& 
       continue;
     }
     const PlanOp* op = producer_of(p, ix, e.value);
-    if (op == nullptr || (!decides(*op) && !turns(*op))) return std::nullopt;
+    if (op == nullptr || (!gives_bits(*op) && !turns_bits(*op))) return std::nullopt;
     out.push_back({e.value, e.index, false});
-    if (!turns(*op)) continue;
+    if (!turns_bits(*op)) continue;
     const auto [at, fresh] = turned.try_emplace(e.value);
     if (fresh) at->second = positions_of(p, ix, elements, op->inputs[0], depth + 1);
-    if (!at->second) return std::nullopt;
-    out.back() = (*at->second)[static_cast<size_t>(e.index)];
+    const auto& positions = at->second;
+    if (!positions.has_value()) return std::nullopt;
+    out.back() = (*positions)[static_cast<size_t>(e.index)];
     if (out.back().value < 0)
       out.back().index = 1 - out.back().index;
     else
@@ -142,18 +130,32 @@ class Padding {
   bool masks(const PlanOp& op) {
     const auto& a = std::get<AttentionAttrs>(op.attrs);
     const bool by_key = a.mask_mode != SoftmaxMask::kNone && a.mask_head == 0 && a.mask_query == 0;
+    // A query that reads some of the keys may be left with none: it reads all values then.
+    if (a.mean_of_none != 0 && (a.causal != 0 || a.candidates != 0)) return false;
     const bool far = a.mask_mode == SoftmaxMask::kNinf || a.value <= kernels::kFarBelow;
     return by_key && far && a.keys == positions() && is_mask(op.inputs[3]);
   }
   bool attends(const PlanOp& op, int32_t v) {
     const auto& a = std::get<AttentionAttrs>(op.attrs);
     const Dims& d = value_of(p_, v).dims;
-    if (!masks(op) || op.inputs[3] == v) return false;
+    if (a.prefix > 0) return attends_behind(op, v);
+    if (!masks(op) || op.inputs[3] == v || (op.inputs.size() > 4 && op.inputs[4] == v)) return false;
     if (op.inputs[0] == v &&
         (!asks_for_nothing(op) || !lies_by_position(d, a.q, a.heads, positions(), a.dim)))
       return false;
     if (op.inputs[1] == v && !lies_by_position(d, a.k, a.heads, positions(), a.dim)) return false;
     return op.inputs[2] != v || lies_by_position(d, a.v, a.heads, positions(), a.value_dim);
+  }
+  /// Keys and values of v's positions, read by queries that stand behind them.
+  bool attends_behind(const PlanOp& op, int32_t v) {
+    const auto& a = std::get<AttentionAttrs>(op.attrs);
+    const bool others = std::find(op.inputs.begin(), op.inputs.begin() + 5, v) == op.inputs.begin() + 5;
+    if (!others || a.mask_mode != SoftmaxMask::kNinf || a.mask_query != 0 || a.mean_of_none != 0)
+      return false;
+    auto mask = a.prefix == positions() ? positions_of(p_, ix_, elements_, op.inputs[3]) : std::nullopt;
+    if (!mask) return false;
+    mask->resize(mask_.size());
+    return *mask == mask_;
   }
   bool combines(const PlanOp& op, int32_t v) {
     if (!(value_of(p_, op.outputs[0]).dims == value_of(p_, v).dims)) return false;
@@ -200,7 +202,7 @@ class Padding {
 
 /// True if a position of the mask counts in every row. Without any, a softmax by values is one over all.
 bool always_counts(const AttentionAttrs& a, const Positions& mask) {
-  if (a.mask_mode == SoftmaxMask::kNinf) return true;
+  if (a.mask_mode == SoftmaxMask::kNinf && a.mean_of_none == 0) return true;
   for (const Position& position : mask) {
     if (position.value < 0 && position.index == 1) return true;
   }
@@ -252,7 +254,7 @@ struct Skips {
 Skips skips_of(const Plan& p, const Index& ix, Elements& elements, const PlanOp& attention) {
   Skips s;
   const auto& a = std::get<AttentionAttrs>(attention.attrs);
-  if (attention.inputs.size() < 4 || a.mask_head != 0 || a.mask_query != 0) return s;
+  if (a.mask_mode == SoftmaxMask::kNone || a.mask_head != 0 || a.mask_query != 0) return s;
   s.mask = attention.inputs[3];
   std::optional<Positions> mask = positions_of(p, ix, elements, s.mask);
   if (!mask || !always_counts(a, *mask)) return s;

@@ -2,10 +2,10 @@
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
-//   recognise_attention > recognise_pairs > recognise_cin > recognise_mixture > fold_affine > split_fm >
-//   turn_dot > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric >
-//   fold_target > fuse_dense > merge_dense > hoist_positions > hoist_shared > merge_dense > count_positions >
-//   fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
+//   recognise_attention > recognise_pairs > recognise_cin > recognise_mixture > fold_affine > hoist_history >
+//   split_fm > turn_dot > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric
+//   > fold_target > fuse_dense > merge_dense > hoist_positions > hoist_shared > merge_dense > count_positions
+//   > fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -43,6 +43,8 @@ Result<Plan> fold_numeric(Plan plan);
 /// q and k, and q is multiplied once per row.
 Result<Plan> fold_target(Plan plan);
 
+/// Positions of a shared history under a causal or candidate mask are computed once per user.
+Result<Plan> hoist_history(Plan plan);
 /// FM's sums over shared rows are made once per user.
 Result<Plan> split_fm(Plan plan);
 /// <u, W h + b> = <W^T u, h> + <b, u>, where u is of shared rows and h of items.

@@ -7,6 +7,8 @@
 // Scores and weights that anything else reads keep the primitives, and so do values of other rows than the
 // result's, numbers that do not lie in evenly spaced vectors, and masks that differ from key to key in
 // anything but the last axis.
+//
+// The format's own op is there already: its operands are read behind the slices that cut them out.
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -313,10 +315,49 @@ void emit(Plan& p, const Found& f) {
                     std::to_string(f.attrs.queries) + " x " + std::to_string(f.attrs.keys));
 }
 
+// ---- the format's op
+
+/// The operand behind a view that leaves it evenly spaced: a reshape, or a slice that has whole positions of
+/// it.
+bool pass_view(const Plan& p, const Index& ix, int64_t heads, int64_t columns, int32_t* v, HeadLayout* l) {
+  const PlanOp* view = producer_of(p, ix, *v, OpKind::kView);
+  if (view == nullptr) return false;
+  const auto& a = std::get<kernels::ViewAttrs>(view->attrs);
+  const Dims& from = value_of(p, view->inputs[0]).dims;
+  if (a.kind == ViewKind::kSlice) {
+    int64_t inner = 1;
+    for (int i = a.axis + 1; i < from.rank; ++i) inner *= from.d[i];
+    const bool whole =
+        l->position == (a.end - a.begin) * inner && l->at(heads - 1, 0) + columns <= l->position;
+    if (!whole) return false;
+    l->first += a.begin * inner;
+    l->position = from.d[a.axis] * inner;
+  } else if (a.kind != ViewKind::kReshape) {
+    return false;
+  }
+  *v = view->inputs[0];
+  return true;
+}
+
+/// Queries, keys and values of the format's op are read where they lay before views cut them out.
+void read_behind_views(const Plan& p, const Index& ix, PlanOp* op) {
+  auto& a = std::get<AttentionAttrs>(op->attrs);
+  const auto move = [&](size_t i, int64_t columns, HeadLayout* l) {
+    for (size_t k = 0; k < kMostViews && pass_view(p, ix, a.heads, columns, &op->inputs[i], l); ++k) {
+    }
+  };
+  move(0, a.dim, &a.q);
+  move(1, a.dim, &a.k);
+  move(2, a.value_dim, &a.v);
+}
+
 }  // namespace
 
 Result<Plan> recognise_attention(Plan p) {
   const Index ix = index_of(p);
+  for (PlanOp& op : p.ops) {
+    if (op.kind == OpKind::kAttention) read_behind_views(p, ix, &op);
+  }
   std::vector<Found> all;
   int64_t left = kMostViewNumbers;
   for (const PlanOp& op : p.ops) {

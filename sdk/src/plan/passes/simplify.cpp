@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "ops/owned_op.hpp"
 #include "ops/table.hpp"
 #include "plan/analysis/cost.hpp"
+#include "plan/analysis/definition.hpp"
 #include "plan/analysis/form.hpp"
 #include "plan/passes/passes.hpp"
 
@@ -35,20 +35,12 @@ kernels::Param weight_of(const Plan& p, int32_t w) {
 
 /// Runs the definition of an op that folds; weights stay the plan's.
 void evaluate(const Plan& p, const PlanOp& op, kernels::Tensor dst) {
-  OwnedOp prepared;
-  prepared.kind = op.kind;
-  prepared.attrs = op.attrs;
-  op.bind(&prepared.attrs);
-  prepared.inputs.resize(op.inputs.size());
-  prepared.outputs.resize(1);
-  for (const int32_t w : op.params) prepared.params.push_back(weight_of(p, w));
+  std::vector<kernels::Param> params;
+  params.reserve(op.params.size());
+  for (const int32_t w : op.params) params.push_back(weight_of(p, w));
   std::vector<kernels::Operand> inputs(op.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i].tensor = tensor_of(p, op.inputs[i]);
-  dpi_op_call call{};
-  call.rows = 1;
-  call.inputs = inputs.data();
-  call.outputs = &dst;
-  form_of(op.kind).ref(prepared, call);
+  run_definition(op, inputs, std::move(params), dst);
 }
 
 /// `work`: multiply-adds and floats that folds may still take; a few numbers, repeated, may ask for any.
