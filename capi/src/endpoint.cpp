@@ -1,29 +1,19 @@
 // Endpoints: the current version is found behind a gate, which is left as soon as a context of its model is
 // claimed; the rest of a call is that of dpi_predict.
-#include <dpi/endpoint.h>
+#include <dpi/metrics.h>
 
+#include "endpoint_handle.hpp"
 #include "handles.hpp"
-#include "runtime/endpoint/endpoint.hpp"
 
 using dpi::Endpoint;
 using dpi::Gate;
 using dpi::Status;
 using dpi::capi::guard;
-
-struct dpi_endpoint {
-  std::unique_ptr<Endpoint> endpoint;
-};
+using dpi::capi::HandleVersion;
+using dpi::capi::with_current;
+using dpi::capi::with_endpoint;
 
 namespace {
-
-/// The endpoint's reference of a handle that callers may hold too.
-struct HandleVersion final : dpi::Version {
-  explicit HandleVersion(const dpi_model* m) { model = m->model.get(); }
-  HandleVersion(const HandleVersion&) = delete;
-  HandleVersion& operator=(const HandleVersion&) = delete;
-  ~HandleVersion() override { dpi_model_free(handle); }
-  dpi_model* handle = nullptr;  // given when nothing can fail any more
-};
 
 std::unique_ptr<dpi::Version> wrap(std::unique_ptr<dpi::Model> model) {
   auto handle = std::make_unique<dpi_model>();
@@ -33,26 +23,17 @@ std::unique_ptr<dpi::Version> wrap(std::unique_ptr<dpi::Model> model) {
   return version;
 }
 
-/// Calls `body(Endpoint&)` behind the wall, or says that the handle is null.
-template <class Body>
-dpi_status with_endpoint(const dpi_endpoint* endpoint, dpi_error* error, Body&& body) noexcept {
-  return guard(error, [&]() -> Status {
-    if (endpoint == nullptr) return dpi::invalid_argument("endpoint is null");
-    return body(*endpoint->endpoint);
-  });
-}
-
-/// Calls `body(pass, handle)` with the current version, which stays at least until the gate is left.
-template <class Body>
-dpi_status with_current(const dpi_endpoint* endpoint, dpi_error* error, Body&& body) noexcept {
-  return with_endpoint(endpoint, error, [&](Endpoint& e) -> Status {
-    if (e.forked())
-      return e.check_process();  // first: lines of the gate may be held by threads the child has not
-    Gate::Pass pass(e.gate());
-    const dpi::Version* current = e.current();
-    if (current == nullptr) return e.nothing_loaded();
-    return body(pass, static_cast<const HandleVersion*>(current)->handle);
-  });
+template <class Make>
+size_t json_of(const dpi_endpoint* endpoint, char* buf, size_t cap, Make&& make) noexcept {
+  if (cap > 0 && buf != nullptr) buf[0] = '\0';
+  if (endpoint == nullptr || endpoint->endpoint->forked())
+    return 0;  // a thread that the child has not may hold a lock
+  const dpi::FloatEnvironment standard;
+  try {
+    return dpi::capi::give_text(make(*endpoint->endpoint), buf, cap);
+  } catch (...) {
+    return 0;
+  }
 }
 
 }  // namespace
@@ -171,15 +152,11 @@ void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) noexcept {
 }
 
 size_t dpi_endpoint_status_json(const dpi_endpoint* endpoint, char* buf, size_t cap) noexcept {
-  if (cap > 0 && buf != nullptr) buf[0] = '\0';
-  if (endpoint == nullptr || endpoint->endpoint->forked())
-    return 0;  // a thread that the child has not may hold a lock
-  const dpi::FloatEnvironment standard;
-  try {
-    return dpi::capi::give_text(endpoint->endpoint->status_json(), buf, cap);
-  } catch (...) {
-    return 0;
-  }
+  return json_of(endpoint, buf, cap, [](const Endpoint& e) { return e.status_json(); });
+}
+
+size_t dpi_endpoint_slow_json(const dpi_endpoint* endpoint, char* buf, size_t cap) noexcept {
+  return json_of(endpoint, buf, cap, [](const Endpoint& e) { return e.slow_json(); });
 }
 
 }  // extern "C"

@@ -15,6 +15,7 @@
 #include "base/float_env.hpp"
 #include "base/gate.hpp"
 #include "base/status.hpp"
+#include "runtime/batch/settings.hpp"
 #include "runtime/model/model.hpp"
 #include "runtime/model/raw_rows.hpp"
 
@@ -24,6 +25,7 @@ struct dpi_env {
 
 struct dpi_options {
   dpi::ModelOptions values;
+  dpi::BatchSettings batch;
 };
 
 struct dpi_model {
@@ -117,6 +119,8 @@ struct FlatCall {
   Gate::Pass* pass = nullptr;
 };
 Status predict_flat(Model& model, FlatCall& call, float* out, size_t out_len);
+/// Checks the call's layout and lengths against the model, and completes its batch.
+Status check_flat(const Model& model, FlatCall* call);
 
 /// Keeps a model from being freed during a call that holds no context (never a predict: all visits write one
 /// line). ok() is false when freeing began first; the model must then not be looked at.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes exports.map, the linker's version script of libdpi.so.1, from <dpi/dpi.h> and <dpi/endpoint.h>.
+"""Writes exports.map, the linker's version script of libdpi.so.1, from the headers <dpi/*.h>.
 
     capi/src/make_exports.py [--node DPI_1.1]
 
@@ -11,7 +11,7 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADERS = [HERE.parent / "include" / "dpi" / name for name in ("dpi.h", "endpoint.h")]
+HEADERS = sorted((HERE.parent / "include" / "dpi").glob("*.h"))
 MAP = HERE / "exports.map"
 
 

@@ -26,6 +26,7 @@ dpi_status load_with(dpi_model** out, dpi_error* error, Load&& load) noexcept {
     DPI_ASSIGN_OR_RETURN(std::unique_ptr<dpi::Model> model, load());
     auto handle = std::make_unique<dpi_model>();
     handle->model = std::move(model);
+    handle->model->observe();
     *out = handle.release();
     return {};
   });
@@ -74,6 +75,7 @@ dpi_status dpi_options_set(dpi_options* options, const char* key, const char* va
     if (options == nullptr || key == nullptr || value == nullptr) {
       return dpi::invalid_argument("options, key or value is null");
     }
+    if (dpi::is_batch_setting(key)) return dpi::set_batch_setting(&options->batch, key, value);
     return dpi::set_option(&options->values, key, value);
   });
 }

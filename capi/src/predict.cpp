@@ -22,8 +22,8 @@ Status on_context(dpi::Model& model, dpi::ContextPool* own, const dpi::RunContro
 }
 
 /// Lengths of the flat call that the batch checks do not see.
-Status check_flat(const dpi::Model& model, const dpi::Batch& b, size_t dense_len, size_t offsets_len,
-                  size_t weights_len) {
+Status check_lengths(const dpi::Model& model, const dpi::Batch& b, size_t dense_len, size_t offsets_len,
+                     size_t weights_len) {
   const auto& l = model.engine().schema().columns;
   const int64_t rows = b.item.rows;
   if (rows < 0) return dpi::invalid_argument("rows is " + std::to_string(rows) + ", expected 0 .. 2^31");
@@ -69,14 +69,18 @@ Status dpi::capi::predict(const PredictCall& call, const Batch& batch) {
   });
 }
 
+Status dpi::capi::check_flat(const Model& model, FlatCall* call) {
+  if (call->layout != DPI_LAYOUT_ROW_MAJOR && call->layout != DPI_LAYOUT_SLOT_MAJOR) {
+    return invalid_argument("layout is " + std::to_string(call->layout));
+  }
+  call->batch.slot_major = call->layout == DPI_LAYOUT_SLOT_MAJOR;
+  return check_lengths(model, call->batch, call->dense_len, call->offsets_len, call->weights_len);
+}
+
 Status dpi::capi::predict_flat(Model& model, FlatCall& call, float* out, size_t out_len) {
   return on_context(model, nullptr, call.control, [&](ContextPool::Lease& lease) -> Status {
     if (call.pass != nullptr) call.pass->leave();
-    if (call.layout != DPI_LAYOUT_ROW_MAJOR && call.layout != DPI_LAYOUT_SLOT_MAJOR) {
-      return invalid_argument("layout is " + std::to_string(call.layout));
-    }
-    call.batch.slot_major = call.layout == DPI_LAYOUT_SLOT_MAJOR;
-    DPI_RETURN_IF_ERROR(check_flat(model, call.batch, call.dense_len, call.offsets_len, call.weights_len));
+    DPI_RETURN_IF_ERROR(check_flat(model, &call));
     DPI_RETURN_IF_ERROR(check_out(out, out_len, call.batch.item.rows, model.engine().heads()));
     DPI_RETURN_IF_ERROR(model.run(lease, call.batch, out, call.control));
     if (call.control.version != nullptr) *call.control.version = model.version();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what <dpi/dpi.h>, <dpi/endpoint.h> and exports.map give a compiler and a linker with the recorded binary interface, by abidiff.
+"""Compares what the headers <dpi/*.h> and exports.map give a compiler and a linker with the recorded binary interface, by abidiff.
 
   python3 tests/abi/compiled_abi.py                           exit 1 for anything that abidiff reports, an added function excepted
   python3 tests/abi/compiled_abi.py --library LIB --debug DIR    the same of a real library and its debug symbols (a /usr/lib/debug)

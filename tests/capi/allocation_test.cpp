@@ -1,11 +1,12 @@
 // In steady state a predict allocates nothing, whatever the batch: every malloc of the process is counted
 // while it runs.
-#include <dpi/endpoint.h>
+#include <dpi/batcher.h>
 #include <malloc.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include "support/capi_support.hpp"
 #include "support/sanitizer.hpp"
@@ -108,6 +109,14 @@ TEST_CASE("no allocation in a predict") {
   }
 }
 
+TEST_CASE("no allocation in a predict whose call is kept as slow") {
+  if (!DPI_MALLOC_HOOK) return;
+  for (const char* bundle : {"adult_widedeep.h5", "msweb_deepfm.h5"}) {
+    const ModelPtr m = load(bundle, {{"max_contexts", "1"}, {"slow_us", "1"}});
+    for (const int64_t n : {1, 16}) CHECK(count_predicts(m.get(), OneHotRows(m.get(), n), 100) == 0);
+  }
+}
+
 TEST_CASE("no allocation in a predict on an endpoint") {
   if (!DPI_MALLOC_HOOK) return;
   dpi_endpoint* e = nullptr;
@@ -119,4 +128,39 @@ TEST_CASE("no allocation in a predict on an endpoint") {
   };
   for (const int64_t n : {1, 16}) CHECK(count_calls(predict, OneHotRows(m.get(), n), 50) == 0);
   dpi_endpoint_free(e);
+}
+
+TEST_CASE("no allocation in calls through a batcher") {
+  if (!DPI_MALLOC_HOOK) return;
+  const ModelPtr m = load("adult_widedeep.h5", {{"max_contexts", "2"}});
+  REQUIRE(dpi_model_warm_up(m.get(), 16, nullptr) == DPI_OK);  // both contexts
+  const OneHotRows one(m.get(), 1), four(m.get(), 4);
+  for (const char* delay : {"0", "100"}) {  // by themselves; in chunks, with a neighbour in some
+    dpi_batcher* b = nullptr;
+    REQUIRE(dpi_batcher_create(m.get(), options({{"batch.max_delay_us", delay}}).get(), &b, nullptr) ==
+            DPI_OK);
+    const auto predict = [b](const dpi_batch* batch, float* out, size_t len) {
+      return dpi_batcher_predict(b, batch, out, len, nullptr, nullptr);
+    };
+    const auto submit = [b](const dpi_batch* batch, float* out, size_t len) {
+      uint64_t ticket = 0;
+      size_t count = 0;
+      dpi_completion c = DPI_COMPLETION_INIT;
+      dpi_status s = dpi_batcher_submit(b, batch, out, len, nullptr, 1, &ticket, nullptr);
+      while (s == DPI_OK && count == 0) s = dpi_batcher_poll(b, &c, 1, 1'000'000, &count, nullptr);
+      return s == DPI_OK ? c.status : s;
+    };
+    std::atomic<bool> stop{false};
+    std::thread neighbour([&] {
+      float out = 0;
+      while (!stop) static_cast<void>(predict(&one.batch, &out, 1));
+    });
+    for (const OneHotRows* rows : {&one, &four}) {
+      CHECK(count_calls(predict, *rows, 200) == 0);
+      CHECK(count_calls(submit, *rows, 200) == 0);
+    }
+    stop = true;
+    neighbour.join();
+    dpi_batcher_free(b);
+  }
 }

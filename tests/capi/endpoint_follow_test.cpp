@@ -188,9 +188,11 @@ TEST_CASE("a folder that is not there is told and looked for; unfollow ends the 
   CHECK(heard.count() == 1);  // once, not at each look
   put(parts, "v5.h5", bundle(5));
   fs::rename(parts.path + "/v5.h5", top.path + "/v5.h5.tmp");
+  heard.listen(env.get(), DPI_LOG_INFO);
   fs::create_directory(path);
   fs::rename(top.path + "/v5.h5.tmp", path + "/v5.h5");
   CHECK(serves(e.get(), 5));
+  CHECK(heard.find("endpoint", "follows: the followed folder can be read again", DPI_LOG_INFO) != "");
   dpi_endpoint_unfollow(e.get());
   CHECK(status(e.get()).find("\"follows\":{") == std::string::npos);
   put(top, "v6.h5", bundle(6));

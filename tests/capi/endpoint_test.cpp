@@ -60,7 +60,8 @@ TEST_CASE("an endpoint answers with what was loaded last") {
   CHECK(dpi_endpoint_version(e.get()) == 0);
   CHECK(status(e.get()) ==
         R"({"name":"last","version":0,"loads":0,"failed_loads":0,"rollbacks":0,"highest_served":0,)"
-        R"("counters":{"calls":0,"rows":0,"nonfinite_rows":0,"waits":0,"errors":{}},"history":[]})");
+        R"("counters":{"calls":0,"rows":0,"nonfinite_rows":0,"waits":0,"errors":{}},)"
+        R"("memory":{"held_host_bytes":0,"held_device_bytes":0,"forecast_bytes":0},"history":[]})");
   for (int n = 0; n < 3; ++n) {
     load(e.get(), bundle(n));
     const Answer a = ask(e.get(), rows);

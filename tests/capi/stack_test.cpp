@@ -75,9 +75,9 @@ std::vector<std::string> bundles() {
 
 ModelPtr load_path(const std::string& path, const char* isa) {
   const std::string set = isa;
-  const char* const precision = set == "avx512_bf16" || set == "amx" ? "bf16"
-                                : set == "avx512_vnni"               ? "int8"
-                                                                     : "fp32";
+  const char* precision = "fp32";
+  if (set == "avx512_bf16" || set == "amx" || set == "neon_mmla") precision = "bf16";
+  if (set == "avx512_vnni" || set == "neon_dot") precision = "int8";
   Error e;
   dpi_model* m = nullptr;
   const auto o = options({{"device", device()}, {"isa", isa}, {"precision", precision}});
@@ -105,7 +105,8 @@ TEST_CASE("a predict keeps to the promised stack") {
   int measured = 0;
   std::vector<const char*> isas = {"scalar"};
   if (device() == "cpu")
-    isas = {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni", "amx"};  // `ref` has one
+    isas = {"scalar", "avx2", "avx512",   "avx512_bf16", "avx512_vnni",
+            "amx",    "neon", "neon_dot", "neon_mmla"};  // `ref` has one
   for (const std::string& path : bundles()) {
     for (const char* isa : isas) {
       const ModelPtr m = load_path(path, isa);

@@ -186,9 +186,10 @@ def write_bundles(folder):
 
 
 HEADER = "city,tags,age,vec[0],vec[1],vec[2],half,brain,byte"
-TABLE = """dpi-tuning 1
+TABLE = """dpi-tuning 2
 device NVIDIA H200
 capability 90
+multiprocessors 132
 cublaslt 130100
 # precision end out in rows implementation tile algorithm microseconds
 fp16 plain 400 432 64 cublaslt-fp16 - %s 4.2

@@ -269,7 +269,14 @@ TEST_CASE("a tuning table chooses the lookup, where its line fits") {
   has("lookup * * * * * * auto 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");
   has("lookup * * * * * * rows 0 0 0 stream off plain 1", "lookup_rows_kernel<4,");
   has("lookup 8 * no no f32 f32 rows 8 0 128 keep off plain 1.5", "lookup_rows_kernel<8,");
-  has("lookup 7 * * * * * rows 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");  // fewer rows
+  has("lookup 32 * * * * * rows 0 0 0 stream off plain 1",
+      "lookup_rows_kernel<4,");  // measured with 4 x as many
+  has("lookup 2 * * * * * rows 0 0 0 stream off plain 1", "lookup_rows_kernel<4,");   // with a quarter
+  has("lookup 33 * * * * * rows 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");  // too far away
+  has("lookup 1 * * * * * rows 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");
+  has("lookup * * * * * * copy 0 0 0 stream off plain 1\nlookup 7 * * * * * copy 0 0 0 stream off plain 1\n"
+      "lookup 16 * * * * * rows 0 0 0 stream off plain 1",
+      "lookup_rows_kernel<4,");  // the nearest of at least as many rows
   const std::string& rows =
       file.with("lookup * * * * * * rows 0 0 0 stream off plain 1");  // strict: the rules alone
   CHECK(captured_nodes("weights/demo/bank_dcnv2.h5", true, 8, rows, true).find("lookup_copy_kernel<4,") !=

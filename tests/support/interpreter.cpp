@@ -247,9 +247,12 @@ void Machine::run_fused(const PlanOp& op) {
   } else if (op.kind == OpKind::kCoAction) {
     run_co_action(op, dst);
   } else if (op.kind == OpKind::kAttention) {
-    k::ref::attention({std::get<k::AttentionAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]),
-                       tensor(op.inputs[2]), op.inputs.size() > 3 ? tensor(op.inputs[3]) : k::Tensor{}, dst,
-                       nullptr});
+    const auto& a = std::get<k::AttentionAttrs>(op.attrs);
+    const bool masked = a.mask_mode != k::SoftmaxMask::kNone;
+    const auto given = [&](size_t i) { return tensor(i < op.inputs.size() ? op.inputs[i] : -1); };
+    k::ref::attention({a, given(0), given(1), given(2), masked ? given(3) : k::Tensor{},
+                       a.biased != 0 ? given(masked ? 4 : 3) : k::Tensor{}, dst, nullptr, given(5), given(6),
+                       b_.row_map.data()});
   } else {
     throw std::runtime_error(std::string("no rule for op ") + op_name(op.kind));
   }

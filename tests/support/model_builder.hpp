@@ -22,6 +22,7 @@ class ModelBuilder : public ParamSource {
 
   explicit ModelBuilder(std::string name, uint32_t seed = 1) : random_(seed) {
     manifest_.name = std::move(name);
+    manifest_.version_minor = 2;  // every op
   }
 
   const Manifest& manifest() const { return manifest_; }

@@ -59,7 +59,7 @@ extern "C" {
 #endif
 
 #define DPI_VERSION_MAJOR 1 /* == SONAME */
-#define DPI_VERSION_MINOR 0 /* grows when functions or trailing fields are added */
+#define DPI_VERSION_MINOR 2 /* grows when functions or trailing fields are added */
 #define DPI_VERSION_PATCH 0
 #define DPI_VERSION_NUMBER (DPI_VERSION_MAJOR * 10000 + DPI_VERSION_MINOR * 100 + DPI_VERSION_PATCH)
 
@@ -76,18 +76,17 @@ enum {
   DPI_E_DEVICE = 7,           /* the device failed; native_code = its error                                 */
   DPI_E_NO_DEVICE = 8,        /* the device asked for cannot be used; the text says why                     */
   DPI_E_TIMEOUT = 9,          /* the deadline passed                                                        */
-  DPI_E_CANCELLED = 10,       /* the cancel flag was set                                                    */
-  DPI_E_QUEUE_FULL = 11,      /* too many reads or waiting calls (store.fetch_queue, store.parked): retry   */
-  DPI_E_CLOSED = 12,          /* the model is being freed                                                   */
+  DPI_E_CANCELLED = 10,       /* by the cancel flag, a ticket, or the close of a batcher                    */
+  DPI_E_QUEUE_FULL = 11,      /* too much waits (store.fetch_queue, store.parked, batch.queue): retry       */
+  DPI_E_CLOSED = 12,          /* the model is being freed, or the batcher is closed                         */
   DPI_E_FORKED = 13,          /* the handle belongs to the parent process                                   */
   DPI_E_VERSION = 14,         /* compiled with a newer header, and uses what this library lacks             */
   DPI_E_INTERNAL = 15         /* a defect of the library; please report the text                            */
 };
 
-/* Caller-owned, no allocation, may be NULL everywhere. One call carries code and text together, so a
- * goroutine that moves to another OS thread still sees its own error. Only struct_size must be set before a
- * call. A size of 0 or above 4096 was never set and stands for DPI_ERROR_1_0_SIZE, which every dpi_error has.
- * Nothing is written for another size below 40; otherwise the text is cut to what fits. */
+/* Caller-owned, no allocation, may be NULL everywhere. Only struct_size must be set before a call. A size of
+ * 0 or above 4096 was never set and stands for DPI_ERROR_1_0_SIZE, which every dpi_error has. Nothing is
+ * written for another size below 40; otherwise the text is cut to what fits. */
 typedef struct dpi_error {
   uint32_t struct_size;
   dpi_status code;
@@ -182,12 +181,14 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   nonfinite              refuse | return           refuse    scores that are infinite or NaN
  *   max_rows               1 ... 1048576             4096      rows per chunk; larger batches take several
  *   max_nnz                1 ... 268435456           1048576   ids per sequence feature and chunk
+ *   scratch_bytes          bytes                     0         most values of a chunk; 0: 256 MiB, GPU 1 GiB
  *   max_contexts           1 ... 1024                usable CPUs  calls at once; more wait in a queue
+ *   slow_us                0 ... 2000000000          0         keeps calls that take as long; 0 = none
  *   verify                 off | golden              off       golden: recompute the bundle's golden rows
  *   require_signature      Ed25519 keys in hex       none      load only bundles that one of them signed
  *   backend_dir            absolute folder           none      where plugins are looked for first
  *   memory_limit           bytes                     0         most the model may take; 0 = what is free
- *   isa                    auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni | amx  auto      of cpu
+ *   isa                    auto | scalar | avx2 | avx512[_bf16|_vnni] | amx | neon[_dot|_mmla]  auto      cpu
  *   in_flight              1 ... 8                   3         chunks of one call in flight on a GPU
  *   small_batch            on | off                  off       one kernel for small batches where possible
  *   tuning                 default | off | path      default   measured choices of the cuda kernels
@@ -321,11 +322,9 @@ DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) D
 DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Device, and why; options; memory by table and device; place of spread tables; "stores" (above); plan. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
-/* Counts since load: "calls", "rows", "nonfinite_rows", "errors" by code, "waits" for a context and the
- * longest in "longest_wait_ms", "parked" (calls that waited for rows) and "parked_now", "saturated"; lists
- * "devices", "features" (values by cause), "tiers" (lookups in the host tier), "stores" (below it), "peers"
- * (tables on several devices). The page Observability says what each key counts. A refused call counts too;
- * dpi_rows counts unreadable values when given them. */
+/* Counts since load: calls, rows, errors by code, waits for a context; lists by device, feature, table in the
+ * host tier, store, and table on several devices. The page Observability explains every key. A refused call
+ * counts too; dpi_rows counts unreadable values when given them. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
 /* Floats of a row of a table, as dpi_table_lookup reads it; -1 where that would refuse the table. */

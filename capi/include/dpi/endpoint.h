@@ -167,6 +167,8 @@ DPI_API void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  *   name, loads, failed_loads, rollbacks, highest_served (number)
  *   failures    failed loads by code
  *   counters    of calls on all versions so far: calls, rows, nonfinite_rows, waits, errors (by code)
+ *   memory      of all versions: held_host_bytes and held_device_bytes, allocated and not yet given back;
+ *               forecast_bytes of those that serve or are kept, contexts included
  *   version     of the current version, 0 if none; with it digest, path, since_ms (of the epoch), bytes
  *               (forecast, all contexts), unhashed_bytes (of these, still to hash for the next delta)
  *   kept        the same of the kept version, and seconds_left

@@ -97,11 +97,13 @@ void Environment::give_name_back(const std::string& name) {
 void Environment::before_fork() {
   parts_.before_fork();
   memory_mutex_.lock();
+  observed_.before_fork();
   log_.before_fork();
 }
 
 void Environment::after_fork(bool child) {
   log_.after_fork(child);
+  observed_.after_fork(child);
   if (child) names_.clear();  // their endpoints are the parent's
   memory_mutex_.unlock();
   parts_.after_fork(child);

@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/held_bytes.hpp"
 #include "base/log.hpp"
+#include "base/observed.hpp"
 #include "base/shared_parts.hpp"
 #include "base/status.hpp"
 #include "base/thread_pool.hpp"
@@ -23,6 +25,7 @@ struct MemoryHooks {
   void* (*alloc)(void* user, size_t bytes, size_t alignment, int32_t kind) = nullptr;
   void (*free)(void* user, void* block, size_t bytes, int32_t kind) = nullptr;
   void* user = nullptr;
+  std::shared_ptr<HeldBytes> held = nullptr;  // of a model: what its blocks are counted in; null = nowhere
 };
 
 class Environment {
@@ -46,6 +49,10 @@ class Environment {
   bool claim_name(const std::string& name);
   void give_name_back(const std::string& name);
 
+  /// Models and endpoints that dpi_metrics writes.
+  ObservedSet& observed() { return observed_; }
+  const ObservedSet& observed() const { return observed_; }
+
   LogSink& log() { return log_; }
   /// Has no threads until a model asks for more than one.
   ThreadPool& pool() { return *pool_; }
@@ -59,6 +66,7 @@ class Environment {
  private:
   Environment();
 
+  ObservedSet observed_;
   LogSink log_;
   SharedParts parts_;
   mutable std::mutex memory_mutex_;  // of the next two

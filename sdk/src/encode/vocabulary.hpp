@@ -19,6 +19,9 @@ class StringVocabulary {
   /// False when the text is not an entry.
   bool find(std::string_view text, uint32_t* entry) const;
   size_t size() const { return offsets_.empty() ? 0 : offsets_.size() - 1; }
+  size_t bytes() const {
+    return bytes_.capacity() + offsets_.capacity() * sizeof(uint64_t) + places_.capacity() * sizeof(uint32_t);
+  }
 
  private:
   std::string_view entry(uint32_t k) const;
@@ -34,6 +37,7 @@ class IntVocabulary {
   static Result<IntVocabulary> build(std::vector<int64_t> keys);
   bool find(int64_t key, uint32_t* entry) const;
   const std::vector<int64_t>& keys() const { return keys_; }
+  size_t bytes() const { return keys_.capacity() * sizeof(int64_t) + places_.capacity() * sizeof(uint32_t); }
 
  private:
   std::vector<int64_t> keys_;

@@ -88,4 +88,12 @@ Result<VocabularyIds> VocabularySet::ids(const std::string& path, int64_t first_
   return VocabularyIds{known, first_id};
 }
 
+uint64_t VocabularySet::bytes() const {
+  uint64_t n = 0;
+  for (const auto& [path, v] : strings_) n += v != nullptr ? v->bytes() : 0;
+  for (const auto& [path, v] : integers_) n += v != nullptr ? v->bytes() : 0;
+  for (const auto& [path, v] : ids_) n += v != nullptr ? v->capacity() * sizeof(int64_t) : 0;
+  return n;
+}
+
 }  // namespace dpi

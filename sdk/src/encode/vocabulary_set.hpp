@@ -26,6 +26,8 @@ class VocabularySet {
   Result<std::shared_ptr<const IntVocabulary>> integers(const std::string& keys);
   /// An empty path: counted from first_id.
   Result<VocabularyIds> ids(const std::string& path, int64_t first_id);
+  /// Memory of those that were read.
+  uint64_t bytes() const;
 
  private:
   Bundle& bundle_;

@@ -120,6 +120,11 @@ std::string Endpoint::status_json() const {
   for (const Version* v : {serving_.get(), kept_.get()})
     if (v != nullptr) v->counts->settle(*v->model);
   write_counts(&w, counts_->sums());
+  w.begin_object("memory");
+  w.field("held_host_bytes", held_->host());
+  w.field("held_device_bytes", held_->device());
+  w.field("forecast_bytes", forecast_bytes());
+  w.end_object();
   if (kept_ != nullptr) {
     w.begin_object("kept");
     write_version(&w, *kept_);

@@ -26,7 +26,7 @@ std::string build_info_json(const BuildInfo& info) {
   w.field("version", info.version);
   w.field("path", info.path);
   w.field("compiler", info.compiler);
-  w.field("bundle_format", "2.1");
+  w.field("bundle_format", "2.2");
   w.field("backend_abi", info.backend_abi);
   w.field("license", "Apache-2.0");
   w.begin_list("backends");

@@ -117,6 +117,7 @@ void write_memory(JsonWriter* w, const Model& m) {
   w->field("device_cache_bytes", e.memory().device_cache);
   w->field("weight_bytes", e.weight_bytes());
   w->field("flight_bytes", e.memory().flight);
+  w->field("context_bytes", e.memory().context_own());
   w->field("in_flight", e.memory().flights);
   w->field("contexts", e.memory().contexts);
   w->field("parked_contexts", e.memory().parked);
@@ -127,6 +128,8 @@ void write_memory(JsonWriter* w, const Model& m) {
   w->field("loading_bytes", e.memory().loading);
   w->field("least_bytes", e.memory().least());
   w->field("most_bytes", e.memory().most());
+  w->field("held_host_bytes", m.held().host());
+  w->field("held_device_bytes", m.held().device());
   w->end_object();
 }
 

@@ -35,6 +35,8 @@ void add_node(const StoreNode& other, std::vector<StoreNode>* to) {
   add_health(other, &*at);
   at->reconnects += other.reconnects;
   at->redirects += other.redirects;
+  at->open = at->open || other.open;
+  at->times_down += other.times_down, at->probes += other.probes;
 }
 
 /// The devices of a model have a tier each, over the same stores.
@@ -78,7 +80,7 @@ void write_store(JsonWriter* w, const StoreStatus& s) {
   w->field("probes", s.probes);
   w->field("queued", s.queued);
   w->field("running", s.running);
-  w->field("oldest_fetch_ms", static_cast<double>(s.oldest_ns / 1000) / 1000);
+  w->field("oldest_fetch_ms", static_cast<double>(s.oldest_ns) / 1e6);
   w->begin_list("nodes");
   for (const StoreNode& n : s.nodes) {
     w->begin_object();
@@ -86,6 +88,9 @@ void write_store(JsonWriter* w, const StoreStatus& s) {
     write_health(w, n);
     w->field("reconnects", n.reconnects);
     w->field("redirects", n.redirects);
+    w->field("open", n.open);
+    w->field("times_down", n.times_down);
+    w->field("probes", n.probes);
     w->end_object();
   }
   w->end_list();

@@ -7,6 +7,7 @@
 #include "base/block_signals.hpp"
 #include "base/clock.hpp"
 #include "base/forks.hpp"
+#include "base/printable.hpp"
 #include "runtime/stream/subscription.hpp"
 
 namespace dpi {
@@ -26,6 +27,7 @@ int32_t gate_lines() {
 Endpoint::Endpoint(std::string name, const ModelOptions& options, Wrap wrap)
     : name_(std::move(name)), options_(options), wrap_(std::move(wrap)), fork_generation_(fork_generation()) {
   options_.environment = environment_of(options);
+  options_.held = held_;
   options_.load = {[](void* user, const char* stage, uint64_t done, uint64_t total) {
                      auto* self = static_cast<Endpoint*>(user);
                      self->stage_.store(stage, std::memory_order_relaxed);
@@ -52,10 +54,12 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(const std::string& name, cons
     return Status(Code::kOutOfMemory, std::string("the endpoint's thread cannot be started: ") + fault.what())
         .native(fault.code().value());
   }
+  e->options_.environment->observed().add(*e, "endpoint", printable(name));
   return e;
 }
 
 Endpoint::~Endpoint() {
+  options_.environment->observed().remove(*this);
   unsubscribe();
   __atomic_store_n(&stop_, 1, __ATOMIC_RELEASE);
   {

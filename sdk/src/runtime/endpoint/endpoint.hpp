@@ -40,7 +40,7 @@ namespace stream {
 class Subscription;
 }
 
-class Endpoint {
+class Endpoint final : public Observed {
  public:
   /// Makes a version that owns `model`.
   using Wrap = std::function<std::unique_ptr<Version>(std::unique_ptr<Model> model)>;
@@ -49,7 +49,7 @@ class Endpoint {
   static Result<std::unique_ptr<Endpoint>> create(const std::string& name, const ModelOptions& options,
                                                   Wrap wrap);
   /// Stops a load, joins the thread, waits for calls. Not in a forked child.
-  ~Endpoint();
+  ~Endpoint() override;
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -69,6 +69,9 @@ class Endpoint {
   /// Until a version of this number or a higher one serves; deadline_ns 0 = no deadline.
   Status wait(uint64_t number, uint64_t deadline_ns);
   std::string status_json() const;
+  /// Calls over option slow_us, over all versions: a JSON list.
+  std::string slow_json() const;
+  void write_metrics(const std::string& label, MetricsPage* page) const override;
 
   // For calls.
   Gate& gate() const { return *gate_; }
@@ -108,7 +111,11 @@ class Endpoint {
   void merge_rows() const noexcept;
   std::unique_ptr<Version> take_kept();
   Status drop_kept_for_room();
-  uint64_t held_bytes() const;
+  uint64_t forecast_bytes() const;
+  uint64_t held_bytes() const {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    return forecast_bytes();
+  }
   void note_failure(const Update& update, const Status& status, uint64_t began_ns) noexcept;
   void note_event(EndpointEvent::Kind kind, const std::string& path, uint64_t number, uint64_t from,
                   double seconds, const Status& why) noexcept;
@@ -185,6 +192,7 @@ class Endpoint {
   std::deque<Message> messages_;    // of what happened, in that order, for the log
   bool writing_messages_ = false;   // a thread writes them
   std::set<uint64_t> rolled_back_;  // numbers
+  const std::shared_ptr<HeldBytes> held_ = std::make_shared<HeldBytes>();  // by models of all versions
   const std::shared_ptr<EndpointCounts> counts_ = std::make_shared<EndpointCounts>();
   FollowedFolder folder_;
   UpdateChooser chooser_;  // the thread's own

@@ -249,11 +249,13 @@ void Endpoint::note_out_of_memory() {
 }
 
 void Endpoint::note_folder(const Status& status) {
-  bool first = false;
+  bool first = false, again = false;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
+    again = status.ok() && folder_.is_unreadable();
     first = folder_.note_status(status, settings_);
   }
+  if (again) tell(LogLevel::kInfo, [] { return std::string("the followed folder can be read again"); });
   if (first) tell(LogLevel::kWarn, [&] { return "the followed folder cannot be read: " + status.message(); });
 }
 

@@ -46,6 +46,8 @@ class FollowedFolder {
   void look_soon() {
     if (errors_ == 0) look_at_ns_ = 0;
   }
+  /// At the last look.
+  bool is_unreadable() const { return !status_.ok(); }
   /// How reading the folder went. True: it failed, and had not before.
   bool note_status(const Status& status, const EndpointSettings& settings);
   /// Puts the next look off, as an unreadable folder does.

@@ -109,9 +109,8 @@ Result<uint64_t> Endpoint::choose_number(const Update& update) const {
   return update.number;
 }
 
-/// Bytes of the endpoint's models by their forecasts, with common tables counted once.
-uint64_t Endpoint::held_bytes() const {
-  const std::lock_guard<std::mutex> lock(state_mutex_);
+/// Bytes of the endpoint's models by their forecasts, with common tables counted once. Under state_mutex_.
+uint64_t Endpoint::forecast_bytes() const {
   uint64_t bytes = serving_ != nullptr ? serving_->bytes : 0;
   if (kept_ == nullptr) return bytes;
   bytes += kept_->bytes;
@@ -218,7 +217,7 @@ Result<std::unique_ptr<Version>> Endpoint::build(const Update& update, size_t* f
   version->origin = next.origin;
   version->bytes = f.kept() + f.shared + f.host_tier_shared + f.all_contexts();
   version->counts = std::make_shared<EndpointCounts::OfVersion>(counts_);
-  version->model->set_at_close([counts = version->counts](const Model& m) { counts->settle(m); });
+  version->model->set_at_close([counts = version->counts](const Model& m) { counts->close(m); });
   return version;
 }
 

@@ -96,8 +96,8 @@ void Engine::set_work_rows(bool awake, const WorkRows& rows) const {
   crew_rows_[awake].store(rows.crew_rows, std::memory_order_relaxed);
 }
 
-void Engine::give_up_graphs(const Status& why) const {
-  graphs_.store(false, std::memory_order_relaxed);
+void Engine::capture_failed(const Status& why, bool given_up) const {
+  if (given_up && !captured_.load(std::memory_order_relaxed)) graphs_.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(note_mutex_);
   try {
     const bool first = graphs_note_.empty();

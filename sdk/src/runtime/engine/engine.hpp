@@ -47,6 +47,7 @@ class Engine {
 
   const Plan& plan() const { return plan_; }
   const ModelOptions& options() const { return options_; }
+  Environment& environment() const { return *options_.environment; }
   LogSink& log() const { return options_.environment->log(); }
   const ResolveSchema& schema() const { return schema_; }
   const dpi_backend_api& api() const { return *device_->backend.api; }
@@ -88,12 +89,15 @@ class Engine {
   bool small_batch_in_place() const { return small_batch_in_place_; }
   const std::string& small_batch_report() const { return small_batch_report_; }
 
-  /// Calls are captured and replayed: the option, a backend that can, and no capture that failed so far.
+  /// Calls are captured and replayed: the option, and a backend that can.
   bool uses_graphs() const { return graphs_.load(std::memory_order_relaxed); }
-  /// After a capture failed: calls go on op by op from now on, graphs_note says why.
-  void give_up_graphs(const Status& why) const;
+  void capture_succeeded() const { captured_.store(true, std::memory_order_relaxed); }
+  /// graphs_note says why. `given_up`: it was the last attempt of its shape, whose calls go on op by op;
+  /// those of all shapes do so if no capture ever succeeded.
+  void capture_failed(const Status& why, bool given_up) const;
+  /// Why the last capture failed; "" = none did.
   std::string graphs_note() const;
-  /// The note, once; "" afterwards and while graphs are in use.
+  /// The note after the first failure, once; "" afterwards.
   std::string take_graphs_note() const;
 
   /// Option debug.timestamps: values of calls that 16 bits could not hold.
@@ -118,7 +122,7 @@ class Engine {
   /// The device of a model, open while the model or tables that it loaded are in use.
   struct OpenDevice {
     std::shared_ptr<Environment> environment;
-    MemoryHooks hooks;  // as they were when this was opened
+    MemoryHooks hooks;  // as they were when this was opened, and what counts the model's bytes
     dpi_backend_memory memory{};
     backend::OpenedBackend backend;
     ~OpenDevice();
@@ -149,12 +153,13 @@ class Engine {
   std::vector<std::string> reports_;
   std::vector<float*> const_data_;  // per param, null unless a value reads it
   uint64_t weight_bytes_ = 0;
+  HeldCount weights_held_, keys_held_;
   dpi_backend_op* small_batch_ = nullptr;
   int64_t small_batch_max_rows_ = 0;
   bool small_batch_in_place_ = false;
   std::string small_batch_report_;
   mutable std::atomic<uint64_t> saturated_{0};
-  mutable std::atomic<bool> graphs_{false};
+  mutable std::atomic<bool> graphs_{false}, captured_{false};
   mutable std::mutex note_mutex_;  // of graphs_note_, never on a path that works
   mutable std::string graphs_note_;
   mutable bool graphs_note_new_ = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/bundle_params.hpp"
+#include "runtime/engine/flight_sizes.hpp"
 #include "runtime/load/table_loader.hpp"
 #include "runtime/load/tiers.hpp"
 
@@ -46,6 +47,10 @@ dpi_backend_memory memory_of(MemoryHooks* hooks) {
   return m;
 }
 
+void count_held(void* self, int64_t bytes, int32_t on_device) {
+  static_cast<HeldBytes*>(self)->add(bytes, on_device != 0);
+}
+
 kernels::DType activation_type(Precision precision) {
   if (precision == Precision::kFp16) return kernels::DType::kF16;
   return precision == Precision::kBf16 ? kernels::DType::kBF16 : kernels::DType::kF32;
@@ -72,6 +77,7 @@ Status EngineLoader::load(std::unique_ptr<TableStore> store) {
   DPI_RETURN_IF_ERROR(prepare_ops());
   if (engine_.options_.small_batch) DPI_RETURN_IF_ERROR(prepare_small_batch());
   drop_params();
+  engine_.weights_held_ = HeldCount(engine_.options_.held, packed_bytes(), !engine_.host_memory());
   engine_.store_ = std::move(store);
   if (engine_.store_ == nullptr) DPI_RETURN_IF_ERROR(make_store());
   DPI_RETURN_IF_ERROR(check_memory());
@@ -90,6 +96,9 @@ Status EngineLoader::open_backend() {
   engine_.device_->environment = engine_.options_.environment;
   engine_.device_->hooks = engine_.options_.environment->memory();
   engine_.device_->memory = memory_of(&engine_.device_->hooks);
+  engine_.device_->hooks.held = engine_.options_.held;
+  request.options.held_self = engine_.options_.held.get();
+  if (request.options.held_self != nullptr) request.options.held = count_held;
   if (engine_.device_->hooks.alloc != nullptr) request.options.memory = &engine_.device_->memory;
   request.log = &engine_.log();
   DPI_ASSIGN_OR_RETURN(engine_.device_->backend, backend::open_backend(request));
@@ -138,18 +147,19 @@ Status EngineLoader::check_memory() {
   sizes.shared = engine_.memory_.shared;
   sizes.tier_given = engine_.memory_.host_tier_shared > 0;
   sizes.range = engine_.range_;
+  const ModelOptions& o = engine_.options_;
+  DPI_ASSIGN_OR_RETURN(const FlightSizes flight,
+                       FlightSizes::make(engine_.plan_, engine_.schema_, o,
+                                         {o.max_rows, o.max_nnz, sizes.alignment, sizes.on_device}));
   std::vector<uint64_t> scratch(static_cast<size_t>(engine_.plan_.n_streams), 64);
-  const auto packed = [this](const dpi_backend_op* op) -> uint64_t {
-    return op != nullptr && engine_.api().op_bytes != nullptr ? engine_.api().op_bytes(op) : 0;
-  };
   for (size_t i = 0; i < engine_.ops_.size(); ++i) {
-    sizes.weights += packed(engine_.ops_[i]);
-    uint64_t& most = scratch[static_cast<size_t>(engine_.plan_.ops[i].stream)];
-    most =
-        std::max<uint64_t>(most, engine_.api().op_scratch_bytes(engine_.ops_[i], engine_.options_.max_rows));
+    const PlanOp& op = engine_.plan_.ops[i];
+    uint64_t& most = scratch[static_cast<size_t>(op.stream)];
+    const int64_t rows = flight.rows_of(space_of(engine_.plan_, op));
+    most = std::max<uint64_t>(most, engine_.api().op_scratch_bytes(engine_.ops_[i], rows));
   }
   for (const uint64_t bytes : scratch) sizes.scratch += bytes;
-  sizes.weights += packed(engine_.small_batch_) + const_bytes_;
+  sizes.weights = packed_bytes() + const_bytes_;
   DPI_RETURN_IF_ERROR(check_limit(sizes));
   const uint64_t rows =
       engine_.memory_.own_tables + engine_.memory_.device_cache + engine_.memory_.peer_copies;

@@ -35,6 +35,7 @@ class EngineLoader {
   void cut_ops();
   Status prepare_small_batch();
   void drop_params();
+  uint64_t packed_bytes() const;
 
   std::string table_token() const;
   std::vector<StoreTable> tables_of() const;

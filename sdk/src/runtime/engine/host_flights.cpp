@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/analysis/cost.hpp"
+#include "runtime/engine/chunk_forms.hpp"
 
 namespace dpi {
 
@@ -19,11 +20,11 @@ constexpr double kShareNs = 60'000, kSpinShareNs = 4'000, kNsPerProduct = 0.01, 
 // faster.
 constexpr int64_t kCache = 1 << 20, kMuch = 8 << 20, kFewRows = 128;
 
-// Values of a flight, where one row leaves a choice: a row may have 2^24 floats in each of its values.
-constexpr int64_t kMostBytes = 256 << 20;
-
 // A user's values are made anew for each chunk, so chunks of few users have up to so many times the rows.
 constexpr int64_t kMostTimes = 4;
+
+// Rows of one user stay together while the user is more than one part in so many of their work.
+constexpr double kUserPart = 16;
 
 // So few rows take as long as one: their weights are read from far away.
 constexpr int64_t kFewest = 4;
@@ -51,31 +52,19 @@ int64_t cached_rows(const Plan& plan, int64_t users) {
 
 }  // namespace
 
-namespace {
-
-/// So many rows, or the fewer whose values take kMostBytes.
-int64_t rows_within(const Plan& plan, int64_t rows) {
-  while (rows > 1) {
-    const auto memory = plan_memory(plan, rows, rows, 64);
-    if (memory.ok() && memory.value().arena_bytes <= kMostBytes) break;
-    const int64_t over = memory.ok() ? memory.value().arena_bytes / kMostBytes + 1 : rows;
-    rows = rows >= 2 * over ? rows / over : rows / 2;
-  }
-  return rows;
-}
-
-}  // namespace
-
-HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows) {
+HostFlights host_flights(const Plan& plan, const ModelOptions& options, int64_t max_rows) {
   HostFlights f;
-  f.count = static_cast<int32_t>(std::clamp<int64_t>(threads, 1, max_rows));
-  f.rows = f.alone = rows_within(plan, (max_rows + f.count - 1) / f.count);
+  f.count = static_cast<int32_t>(std::clamp<int64_t>(options.threads, 1, max_rows));
+  const int64_t each = (max_rows + f.count - 1) / f.count;
+  const auto forms = ChunkForms::make(plan, {each, chunk_bytes(options.scratch_bytes, false), 64, false});
+  f.alone = forms.ok() ? forms.value().users() : 1;  // whoever allocates says why
+  f.rows = f.tall = forms.ok() ? forms.value().rows() : 1;
   int64_t weights = 0;
   for (const PlanParam& p : plan.params) weights += p.dims.size() * static_cast<int64_t>(sizeof(float));
   if (weights > kMuch || f.rows <= kFewRows) return f;
-  const int64_t most = f.rows;
-  f.alone = std::min(most, cached_rows(plan, kFewRows));
-  f.rows = std::clamp(cached_rows(plan, 1), f.alone, std::min(most, kMostTimes * f.alone));
+  f.alone = std::min(f.alone, cached_rows(plan, kFewRows));
+  f.rows = std::clamp(cached_rows(plan, 1), f.alone, std::min(f.tall, kMostTimes * f.alone));
+  f.tall = std::clamp(static_cast<int64_t>(kUserPart * rows_per_user(plan)), f.rows, f.tall);
   return f;
 }
 

@@ -27,13 +27,20 @@ struct HostFlights {
   int32_t count = 1;
   int64_t rows = 0;   // of each at a time; together at most max_rows
   int64_t alone = 0;  // of each at a time where every row is its own user: shared values have as many rows
+  int64_t tall = 0;   // of each at a time where a user would be cut otherwise, and computed twice
 
   /// Rows of each thread in a round of a shared call, and rows whose scores it has room for. Shares end where
   /// tiles do.
-  int64_t round_rows() const { return kKeptChunks * whole_tiles(rows); }
+  int64_t round_rows() const { return kKeptChunks * whole_tiles(tall); }
   int64_t kept_rows() const { return round_rows() + kTileRows; }
 };
-HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
+/// Option scratch_bytes, in force.
+constexpr int64_t chunk_bytes(uint64_t option, bool on_device) {
+  constexpr uint64_t kAny = uint64_t{1} << 60;
+  return option > 0 ? static_cast<int64_t>(std::min(option, kAny)) : int64_t{1} << (on_device ? 30 : 28);
+}
+
+HostFlights host_flights(const Plan& plan, const ModelOptions& options, int64_t max_rows);
 
 /// A backend's answer about a prepared op: into how many parts it can be cut, and whether each part does
 /// something for all rows first.

@@ -82,4 +82,14 @@ void EngineLoader::drop_params() {
   }
 }
 
+/// Weights as the backend's ops keep them.
+uint64_t EngineLoader::packed_bytes() const {
+  const auto packed = [this](const dpi_backend_op* op) -> uint64_t {
+    return op != nullptr && engine_.api().op_bytes != nullptr ? engine_.api().op_bytes(op) : 0;
+  };
+  uint64_t n = packed(engine_.small_batch_);
+  for (const dpi_backend_op* op : engine_.ops_) n += packed(op);
+  return n;
+}
+
 }  // namespace dpi

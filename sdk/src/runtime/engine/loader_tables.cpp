@@ -96,6 +96,7 @@ Status EngineLoader::load_tables() {
   DPI_RETURN_IF_ERROR(
       load_plan_tables(*bundle_, engine_.plan_, *engine_.store_, watch_, &loaded, base_, there));
   engine_.keys_ = std::move(loaded.places);
+  if (engine_.keys_ != nullptr) engine_.keys_held_ = HeldCount(engine_.options_.held, engine_.keys_->bytes());
   engine_.pads_ = std::move(loaded.pads);
   find_overlaid();
   if (engine_.keys() != nullptr) set_key_places(*engine_.keys(), &engine_.schema_);

@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "backend/abi/batch_bucket.hpp"
 #include "base/host_share.hpp"
 #include "encode/vocabulary_set.hpp"
+#include "runtime/engine/flight_sizes.hpp"
 #include "runtime/engine/host_flights.hpp"
 #include "runtime/load/hot_keys.hpp"
 #include "runtime/load/key_loader.hpp"
@@ -47,26 +47,24 @@ bool reads_tier(const ModelOptions& o, const Plan& plan) {
 
 /// One flight: as Flight::allocate, create_streams and BoundOps take it.
 Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& device, MemoryForecast* f) {
-  const HostFlights host = host_flights(plan, o.threads, o.max_rows);
-  const int64_t most = device.on_device ? o.max_rows : host.rows;
-  DPI_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(plan, most, most, device.alignment));
+  const HostFlights host = host_flights(plan, o, o.max_rows);
   const ResolveSchema schema = make_resolve_schema(plan.features, plan.placements);
-  int64_t input = 0, maps = 0, placed = 0;
-  for (int64_t rows = device.on_device ? 1 : most;; rows = next_bucket(rows, most)) {
-    DPI_ASSIGN_OR_RETURN(const InputMap map, make_input_map(schema, rows, o.max_nnz));
+  DPI_ASSIGN_OR_RETURN(
+      const FlightSizes sizes,
+      FlightSizes::make(plan, schema, o, {o.max_rows, o.max_nnz, device.alignment, device.on_device}));
+  int64_t input = 0, placed = 0;
+  for (const InputMap& map : sizes.maps) {
     input = std::max(input, map.bytes);
     placed = std::max(placed, most_placed(schema, map));
-    ++maps;
-    if (rows == most) break;
   }
-  const uint64_t scores = static_cast<uint64_t>(most) * plan.heads.size() * sizeof(float);
+  const uint64_t scores = static_cast<uint64_t>(sizes.forms.rows()) * plan.heads.size() * sizeof(float);
   const uint64_t bound = kFlightFixed + kFlightPerOp * plan.ops.size() +
-                         kFlightPerValue * plan.values.size() +
-                         static_cast<uint64_t>(maps) * sizeof(InputMap::Sequence) * plan.features.size();
+                         kFlightPerValue * plan.values.size() * sizes.forms.all().size() +
+                         sizes.maps.size() * sizeof(InputMap::Sequence) * plan.features.size();
   const uint64_t kept =
       host.count > 1 ? 2 * static_cast<uint64_t>(host.kept_rows()) * plan.heads.size() * sizeof(float) : 0;
   // Host memory has one copy of the input and of the logits; a device has both, and staging has them again.
-  const auto arena = static_cast<uint64_t>(memory.arena_bytes), in = static_cast<uint64_t>(input);
+  const auto arena = static_cast<uint64_t>(sizes.forms.arena_bytes()), in = static_cast<uint64_t>(input);
   const uint64_t reader = reads_tier(o, plan) ? tier_reader_bytes(placed) : 0;
   f->device_flight = device.on_device ? arena + in + 2 * scores + device.scratch : 0;
   f->flight =
@@ -198,8 +196,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   f.encoders = VocabularySet::bytes_of(bundle);
   f.model = kKeptPerByte * file.metadata + kFixed;
   DPI_RETURN_IF_ERROR(count_flight(plan, options, device, &f));
-  f.flights =
-      device.on_device ? options.in_flight : host_flights(plan, options.threads, options.max_rows).count;
+  f.flights = device.on_device ? options.in_flight : host_flights(plan, options, options.max_rows).count;
   f.contexts = context_count(options);
   f.parked = parked_count(options, plan);
   f.warm_up =

@@ -42,6 +42,7 @@ struct DeviceShare {
 };
 
 struct MemoryForecast {
+  static constexpr uint64_t kTimes = uint64_t{36} << 10;  // of a context: execute/call_times.hpp
   uint64_t tables = 0;            // fused arena, padding included; without what other models hold already
   uint64_t shared = 0;            // that other models hold already: it takes nothing more
   uint64_t may_share = 0;         // of tables and shared: what models of equal tables take once
@@ -70,8 +71,10 @@ struct MemoryForecast {
     return tables + host_tier + device_cache + peer_copies + peer_copy_host + weights + keys + encoders +
            model + others;
   }
-  uint64_t one_context() const { return flight * static_cast<uint64_t>(flights); }
+  uint64_t one_context() const { return flight * static_cast<uint64_t>(flights) + kTimes; }
   uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts + parked); }
+  /// Bytes of a context beside its flights; 0 on a device.
+  uint64_t context_own() const { return device_flight != 0 ? 0 : kTimes; }
   /// The least a call needs.
   uint64_t least() const { return kept() + (device_flight != 0 ? flight : one_context()); }
   /// The most at any moment: while loading, or with every context in use by calls of many chunks.

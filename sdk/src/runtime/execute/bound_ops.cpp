@@ -15,6 +15,7 @@ BoundOps::BoundOps(const Engine& engine, const FlightMemory& memory, StoreReader
     bind_fixed(i);
     add_lookups(i);
   }
+  plan_ = memory_.plan;
 }
 
 void BoundOps::bind_fixed(size_t i) {
@@ -69,6 +70,13 @@ void BoundOps::add_placements() {
   }
 }
 
+/// Where the chunk's memory plan has a value.
+float* BoundOps::arena_data(const PlanValue& v, int32_t index) const {
+  const bool alias = v.storage == Storage::kAlias;
+  std::byte* const at = memory_.arena + memory_.plan->offset[static_cast<size_t>(alias ? v.base : index)];
+  return reinterpret_cast<float*>(alias ? at + v.column * kernels::dtype_bytes(v.dtype) : at);
+}
+
 /// A tensor that is no input of the request: what never changes of it. Addresses of outputs come with bind.
 kernels::Tensor BoundOps::tensor_of(const PlanValue& v, int32_t index) const {
   kernels::Tensor t;
@@ -78,11 +86,8 @@ kernels::Tensor BoundOps::tensor_of(const PlanValue& v, int32_t index) const {
   t.rows = 1;
   switch (v.storage) {
     case Storage::kArena:
-      t.data = reinterpret_cast<float*>(memory_.arena + memory_.plan->offset[index]);
-      break;
     case Storage::kAlias:
-      t.data = reinterpret_cast<float*>(memory_.arena + memory_.plan->offset[v.base] +
-                                        v.column * kernels::dtype_bytes(v.dtype));
+      t.data = arena_data(v, index);
       break;
     case Storage::kConst:
       t.data = engine_.const_data(v.param);
@@ -100,6 +105,8 @@ void BoundOps::add_tensor(int32_t index, kernels::Tensor* t) {
   const PlanValue& v = engine_.plan().values[index];
   *t = tensor_of(v, index);
   if (v.space != RowSpace::kConstant) row_counts_[v.space].push_back(&t->rows);
+  if (v.storage == Storage::kArena || v.storage == Storage::kAlias)
+    arena_values_.push_back({&t->data, index});
   if (v.storage == Storage::kOutput) scores_.push_back({&t->data, v.column});
   if (v.storage == Storage::kLogit) logits_.push_back({&t->data, v.column});
 }
@@ -114,6 +121,12 @@ void BoundOps::add_operand(int32_t index, kernels::Operand* o) {
   } else {
     add_tensor(index, &o->tensor);
   }
+}
+
+void BoundOps::bind_values() {
+  for (const ArenaValue& a : arena_values_)
+    *a.data = arena_data(engine_.plan().values[static_cast<size_t>(a.value)], a.value);
+  plan_ = memory_.plan;
 }
 
 void BoundOps::bind_inputs(const InputMap& map, const ResolvedRows& rows, std::byte* block) {
@@ -142,6 +155,7 @@ void BoundOps::bind(const InputMap& map, const ResolvedRows& rows, std::byte* bl
                     float* logits) {
   if (&map != map_ || block != block_ || rows.has_map != has_map_) bind_inputs(map, rows, block);
   if (rows.rows.item != rows_.item || rows.rows.shared != rows_.shared) bind_rows(rows);
+  if (memory_.plan != plan_) bind_values();
   for (const ScoreColumn& p : scores_) *p.data = out + p.column;
   for (const ScoreColumn& p : logits_) *p.data = logits + p.column;
 }

@@ -11,7 +11,8 @@
 
 namespace dpi {
 
-/// Where a flight's values lie. `input` is what ops read: the device's copy, or staging itself.
+/// Where a flight's values lie, `plan` as the chunk in it has them. `input` is what ops read: the device's
+/// copy, or staging itself.
 struct FlightMemory {
   const MemoryPlan* plan = nullptr;
   std::byte* staging = nullptr;  // packed input, host
@@ -30,6 +31,9 @@ class BoundOps {
   /// flight's input, or its staging. out, logits: [rows, heads], as the backend addresses them. Writes only
   /// what is not as the call before left it. Allocates nothing.
   void bind(const InputMap& map, const ResolvedRows& rows, std::byte* block, float* out, float* logits);
+
+  /// The next bind binds everything: the map or the block of the last one may go.
+  void forget_block() { map_ = nullptr; }
 
   /// Takes a lease of the rows that the block in staging will read, with its places and views. The flight
   /// gives it back when its ops have finished; a failure leaves none, and names a row of the block.
@@ -69,9 +73,11 @@ class BoundOps {
   void add_placements();
   Status in_block(Status s) const;
   void point_lookup(size_t i, const InputMap& map, const ResolvedRows& rows);
+  float* arena_data(const PlanValue& v, int32_t index) const;
   kernels::Tensor tensor_of(const PlanValue& v, int32_t index) const;
   void add_tensor(int32_t index, kernels::Tensor* t);
   void add_operand(int32_t index, kernels::Operand* o);
+  void bind_values();
   void bind_inputs(const InputMap& map, const ResolvedRows& rows, std::byte* block);
   void bind_rows(const ResolvedRows& rows);
 
@@ -84,7 +90,13 @@ class BoundOps {
   std::vector<Input> inputs_;
   PerSpace<std::vector<int64_t*>> row_counts_;
   std::vector<ScoreColumn> scores_, logits_;
-  const InputMap* map_ = nullptr;  // as bound now
+  struct ArenaValue {
+    float** data = nullptr;
+    int32_t value = 0;
+  };
+  std::vector<ArenaValue> arena_values_;
+  const MemoryPlan* plan_ = nullptr;  // as bound now
+  const InputMap* map_ = nullptr;     // as bound now
   std::byte* block_ = nullptr;
   bool has_map_ = false;
   PerSpace<int64_t> rows_{-1, -1};

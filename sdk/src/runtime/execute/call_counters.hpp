@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "runtime/execute/call_times.hpp"
 #include "runtime/execute/counter_lines.hpp"
 #include "runtime/request/resolve.hpp"
 
@@ -40,6 +41,7 @@ struct CounterSums {
     uint64_t calls = 0;
   };
   std::vector<Device> on;
+  TimeSums times;
 };
 
 class CallCounters {

@@ -14,6 +14,7 @@ namespace {
 
 std::vector<const std::vector<std::byte*>*> scratch_of(const std::vector<std::unique_ptr<Flight>>& flights) {
   std::vector<const std::vector<std::byte*>*> scratch;
+  scratch.reserve(flights.size());
   for (const auto& f : flights) scratch.push_back(&f->scratch());
   return scratch;
 }
@@ -69,7 +70,7 @@ WorkRows CallShares::sizes_for(int64_t rows) const {
 }
 
 Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_t end) {
-  const int64_t heads = engine_.heads(), most = job.batch.has_shared() ? threads_.rows : threads_.alone;
+  const int64_t heads = engine_.heads(), usual = job.batch.has_shared() ? threads_.rows : threads_.alone;
   Share& mine = shares_[static_cast<size_t>(share)];
   float* const out = share == 0 ? job.out + begin * heads : mine.out.data();
   float* logits = share == 0 ? job.control.logits : mine.logits.data();
@@ -78,14 +79,16 @@ Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_
   for (int64_t at = begin; at < end;) {
     if (job.first_failed.load(std::memory_order_relaxed) < share) return {};  // nobody will look
     DPI_RETURN_IF_ERROR(check_control(job.control));
-    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(engine_.schema(), sizes_.largest(), job.batch, at,
-                                                          std::min(end, at + most)));
+    const int64_t chunk_end = end_of_users(job.batch, at, usual, threads_.tall);
+    DPI_ASSIGN_OR_RETURN(const RowRange range,
+                         sizes_.next_chunk(engine_.schema(), job.batch, at, std::min(end, chunk_end)));
     FlightCall call;
     call.out = out + (at - begin) * heads;
     call.logits = logits != nullptr ? logits + (at - begin) * heads : nullptr;
     call.deadline_ns = job.control.deadline_ns;
     call.cancel = job.control.cancel;
     call.row_wait = job.control.row_wait;
+    call.stages = share == 0 ? job.control.stages : nullptr;
     call.counters = mine.counters.data();
     call.crew = job.crew;
     DPI_RETURN_IF_ERROR(flights_[static_cast<size_t>(share)]->begin(job.batch, range, call));
@@ -102,6 +105,7 @@ void CallShares::run_rounds(Job& job) {
     job.begin = job.end;
     job.end = std::min(rows, job.begin + job.count * threads_.round_rows());
     engine_.pool().run(job.count, run_share, &job);
+    if (job.control.stages != nullptr) job.control.stages->mark(Stage::kCompute);  // the others' rows
     const int32_t good = job.first_failed.load(std::memory_order_relaxed);
     for (int32_t s = 1; s < good; ++s) {
       const Share& share = shares_[static_cast<size_t>(s)];
@@ -109,6 +113,7 @@ void CallShares::run_rounds(Job& job) {
       std::copy_n(share.out.data(), n, job.out + at * heads);
       if (job.control.logits != nullptr) std::copy_n(share.logits.data(), n, job.control.logits + at * heads);
     }
+    if (job.control.stages != nullptr) job.control.stages->mark(Stage::kCopy);
   }
 }
 

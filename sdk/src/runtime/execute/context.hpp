@@ -20,8 +20,16 @@ class Context {
 
   /// Scores all rows of a checked batch, in chunks. out: [rows, heads]. as: as of CallShares::run.
   Status run(const Batch& batch, float* out, const RunControl& control, const WorkRows* as = nullptr);
+  /// The same for rows that are packed already, at most as many as packed_rows() says: all of a block, or
+  /// some. Counts nothing.
+  Status run_packed(const PackedRows& packed, const RowRange& range, float* out, const RunControl& control);
+  /// Rows that a context of this engine can run as one chunk.
+  static int64_t packed_rows(const Engine& engine, int64_t max_rows);
   /// Counts of the last run, one per feature.
   const std::vector<FeatureCounters>& counters() const { return counters_; }
+
+  /// Ids so far that a host tier did not have.
+  uint64_t tier_misses() const;
 
   /// Nanoseconds spent in each op of the plan since enable_profile, in the first flight (host clock around
   /// enqueue; meaningful where enqueue executes, which while this is on one thread does).
@@ -35,7 +43,7 @@ class Context {
  private:
   explicit Context(const Engine& engine) : engine_(engine) {}
   Status run_chunks(const Batch& batch, float* out, const RunControl& control);
-  size_t flights_for(int64_t rows);
+  size_t flights_for(const Batch& batch);
   void drop_all();
   bool any_busy() const;
   Status finish_all();

@@ -129,13 +129,30 @@ int32_t ContextPool::claim_least_busy() {
 }
 
 Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
+  const uint64_t began = monotonic_ns();
+  uint64_t waited = 0;
   int32_t index = engines_.size() > 1 ? claim_least_busy() : -1;
   if (index < 0) index = claim_near();
   if (index < 0) {
     DPI_ASSIGN_OR_RETURN(index, wait(control, -1));
+    waited = monotonic_ns() - began;
   }
   Lease lease(this, places_[index].kit, index);
+  lease.began_ns_ = began;
+  lease.waited_ns_ = waited;
   if (lease.kit_->context == nullptr) DPI_RETURN_IF_ERROR(make_context(lease.kit_));
+  return lease;
+}
+
+Result<std::optional<ContextPool::Lease>> ContextPool::try_acquire() {
+  std::optional<Lease> lease;
+  const uint64_t began = monotonic_ns();
+  int32_t index = engines_.size() > 1 ? claim_least_busy() : -1;
+  if (index < 0) index = claim_near();
+  if (index < 0) return lease;
+  lease = Lease(this, places_[index].kit, index);
+  lease->began_ns_ = began;
+  if (lease->kit_->context == nullptr) DPI_RETURN_IF_ERROR(make_context(lease->kit_));
   return lease;
 }
 
@@ -143,6 +160,10 @@ Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
 Status ContextPool::make_context(Kit* kit) const {
   Status failed;
   try {
+    if (kit->times == nullptr) {
+      kit->times = std::make_unique<CallTimes>();
+      kit->times_seen.store(kit->times.get(), std::memory_order_release);
+    }
     auto made = Context::create(*engines_[static_cast<size_t>(kit->device)], max_rows_, max_nnz_);
     if (made.ok())
       kit->context = std::move(made).value();
@@ -378,6 +399,8 @@ void ContextPool::add_counts(CounterSums* sums) {
   for (int32_t i = 0; i < size_ + parked_; ++i) {
     const Kit& kit = kits_[i];
     kit.counters.add_to(sums);
+    if (const CallTimes* times = kit.times_seen.load(std::memory_order_acquire); times != nullptr)
+      times->add_to(&sums->times);
     const int32_t device = engines_[static_cast<size_t>(kit.device)]->caps().device_index;
     for (CounterSums::Device& d : sums->on) d.calls += d.index == device ? kit.counters.calls() : 0;
   }

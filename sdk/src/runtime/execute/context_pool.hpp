@@ -29,6 +29,7 @@
 // from the words alone that no call is left: it needs no count of running calls.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -37,6 +38,7 @@
 #include <vector>
 
 #include "runtime/execute/call_counters.hpp"
+#include "runtime/execute/call_times.hpp"
 #include "runtime/execute/context.hpp"
 #include "runtime/execute/wait_queue.hpp"
 
@@ -67,6 +69,8 @@ class ContextPool {
   struct alignas(64) Kit {
     std::unique_ptr<Context> context;
     CallCounters counters{0};
+    std::unique_ptr<CallTimes> times;                   // made with the context, stays when that goes
+    std::atomic<const CallTimes*> times_seen{nullptr};  // for who reads
     int32_t device = 0;
     Kit* next = nullptr;  // of the spares
   };
@@ -75,11 +79,16 @@ class ContextPool {
   class Lease {
    public:
     Lease() = default;
-    Lease(Lease&& o) noexcept : pool_(o.pool_), kit_(o.kit_), index_(o.index_) { o.pool_ = nullptr; }
+    Lease(Lease&& o) noexcept
+        : pool_(o.pool_), kit_(o.kit_), index_(o.index_), began_ns_(o.began_ns_), waited_ns_(o.waited_ns_) {
+      o.pool_ = nullptr;
+    }
     Lease& operator=(Lease&& o) noexcept {
       std::swap(pool_, o.pool_);
       std::swap(kit_, o.kit_);
       std::swap(index_, o.index_);
+      std::swap(began_ns_, o.began_ns_);
+      std::swap(waited_ns_, o.waited_ns_);
       return *this;
     }
     ~Lease() {
@@ -88,6 +97,15 @@ class ContextPool {
     Context* operator->() const { return kit_->context.get(); }
     Context& operator*() const { return *kit_->context; }
     CallCounters& counters() const { return kit_->counters; }
+    CallTimes& times() const { return *kit_->times; }
+    /// When acquire began, and how long it waited for a context that others had.
+    uint64_t began_ns() const { return began_ns_; }
+    uint64_t waited_ns() const { return waited_ns_; }
+    /// The call waited elsewhere before, from `ns` on.
+    void came_at(uint64_t ns) {
+      waited_ns_ += began_ns_ - std::min(began_ns_, ns);
+      began_ns_ = std::min(began_ns_, ns);
+    }
     const Engine& engine() const { return *pool_->engines_[static_cast<size_t>(kit_->device)]; }
 
     /// False: calls of this pool keep their places.
@@ -107,11 +125,14 @@ class ContextPool {
     ContextPool* pool_ = nullptr;
     Kit* kit_ = nullptr;
     int32_t index_ = -1;  // of its place; -1 = it has none
+    uint64_t began_ns_ = 0, waited_ns_ = 0;
   };
 
   /// kTimeout when no context came free before the deadline, kCancelled when the flag was set meanwhile,
   /// kClosed once close() began. Who fails while waiting is counted here.
   Result<Lease> acquire(const RunControl& control);
+  /// Nothing where every context is taken, without waiting.
+  Result<std::optional<Lease>> try_acquire();
 
   /// From now on acquire gives kClosed, but to callers that wait already: they get their turn. Returns when
   /// no lease is left and the contexts are destroyed; counts stay.

@@ -25,6 +25,10 @@ Status allocate_memory(const Engine& e, size_t bytes, int32_t kind, T** out, con
   return backend_status(code, err, what);
 }
 
+void mark(const FlightCall& call, Stage stage) {
+  if (call.stages != nullptr) call.stages->mark(stage);
+}
+
 /// Gives a lease back, whatever was thrown.
 class LeaseEnd {
  public:
@@ -45,25 +49,6 @@ ReaderLimits limits_of(const Engine& e, const FlightSizes& sizes) {
 
 }  // namespace
 
-Result<FlightSizes> FlightSizes::make(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
-  FlightSizes s;
-  s.max_rows = max_rows;
-  const int64_t first = engine.host_memory() ? max_rows : 1;
-  for (int64_t rows = first;; rows = next_bucket(rows, max_rows)) {
-    DPI_ASSIGN_OR_RETURN(InputMap map, make_input_map(engine.schema(), rows, max_nnz));
-    s.maps.push_back(std::move(map));
-    if (rows == max_rows) break;
-  }
-  DPI_ASSIGN_OR_RETURN(s.memory, plan_memory(engine.plan(), max_rows, max_rows, engine.caps().alignment));
-  return s;
-}
-
-const InputMap& FlightSizes::map_for(int64_t rows) const {
-  const auto at = std::lower_bound(maps.begin(), maps.end(), rows,
-                                   [](const InputMap& l, int64_t r) { return l.max_rows < r; });
-  return at != maps.end() ? *at : maps.back();
-}
-
 Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const FlightSizes& sizes) {
   std::unique_ptr<Flight> s(new Flight(engine, sizes));
   DPI_RETURN_IF_ERROR(s->allocate());
@@ -74,6 +59,7 @@ Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const Fligh
     DPI_RETURN_IF_ERROR(s->reset_faults());
   }
   DPI_ASSIGN_OR_RETURN(s->reader_, engine.store().open_reader(limits_of(engine, sizes)));
+  s->reader_held_ = HeldCount(engine.options().held, s->reader_->bytes());
   s->ops_ = std::make_unique<BoundOps>(engine, s->memory_, *s->reader_);
   s->ranges_.reserve(8 + 3 * sizes.largest().sequences.size());
   if (engine.options().timestamps && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
@@ -84,11 +70,11 @@ Status Flight::allocate() {
   int64_t input = 0;  // a smaller bucket's block may be the larger one when bags are not limited
   for (const InputMap& l : sizes_.maps) input = std::max(input, l.bytes);
   const auto input_bytes = static_cast<size_t>(input + kFetchAlign);
-  const auto scores = static_cast<size_t>(sizes_.max_rows * engine_.heads()) * sizeof(float);
-  memory_.plan = &sizes_.memory;
+  const auto scores = static_cast<size_t>(sizes_.forms.rows() * engine_.heads()) * sizeof(float);
+  memory_.plan = &sizes_.forms.all().front().memory;
   DPI_RETURN_IF_ERROR(
       allocate_memory(engine_, input_bytes, DPI_MEMORY_STAGING, &memory_.staging, "input staging"));
-  DPI_RETURN_IF_ERROR(allocate_memory(engine_, static_cast<size_t>(sizes_.memory.arena_bytes),
+  DPI_RETURN_IF_ERROR(allocate_memory(engine_, static_cast<size_t>(sizes_.forms.arena_bytes()),
                                       DPI_MEMORY_ARENA, &memory_.arena, "arena"));
   if (host_) {
     memory_.input = memory_.staging;
@@ -104,7 +90,8 @@ Status Flight::create_streams() {
   std::vector<size_t> scratch_bytes(static_cast<size_t>(plan.n_streams), 0);
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     auto& bytes = scratch_bytes[plan.ops[i].stream];
-    bytes = std::max(bytes, engine_.api().op_scratch_bytes(engine_.op(i), sizes_.max_rows));
+    const int64_t rows = sizes_.rows_of(space_of(plan, plan.ops[i]));
+    bytes = std::max(bytes, engine_.api().op_scratch_bytes(engine_.op(i), rows));
   }
   const int32_t priority = engine_.options().tiers.gpu_bytes > 0 ? 1 : 0;  // above who changes the cache
   dpi_backend_error err{};
@@ -154,15 +141,53 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
-  ops_->bind(map, rows, memory_.input, call.out, call.logits != nullptr ? call.logits : spare_logits_);
-  if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
-    return in_request(std::move(acquired), batch, range);
+  mark(call, Stage::kResolve);
+  Status acquired = acquire_tables(map, rows, call);
+  mark(call, Stage::kFetch);
+  if (!acquired.ok()) return in_request(std::move(acquired), batch, range);
+  return run_ops(map, rows, call);
+}
+
+/// With host memory, what the block in staging says, once its rows are leased.
+Status Flight::run_ops(const InputMap& map, const ResolvedRows& rows, const FlightCall& call) {
   const LeaseEnd lease_end(*reader_);
+  memory_.plan = &sizes_.memory_for(rows.rows);
+  ops_->bind(map, rows, memory_.input, call.out, call.logits != nullptr ? call.logits : spare_logits_);
   crew_ = call.crew;
+  stages_ = call.stages;
   overlay_rows(map, rows);
   Status ran = launch_ops();
   Status done = synchronize();
   return ran.ok() ? done : ran;
+}
+
+/// Ops read the block where it lies.
+Status Flight::run_block(const PackedRows& packed, const FlightCall& call) {
+  std::byte* const own = memory_.staging;
+  memory_.staging = memory_.input = packed.block;
+  Status ran = acquire_tables(*packed.map, packed.rows, call);
+  mark(call, Stage::kFetch);
+  if (ran.ok()) {
+    ran = run_ops(*packed.map, packed.rows, call);
+  } else {
+    ran = in_packed(std::move(ran), packed);
+  }
+  memory_.staging = memory_.input = own;
+  ops_->forget_block();
+  return ran;
+}
+
+Status Flight::begin_packed(const PackedRows& packed, const RowRange& range, const FlightCall& call) {
+  if (host_ && range.rows() == packed.rows.rows.item) return run_block(packed, call);
+  const InputMap& map = host_ ? sizes_.largest()
+                              : sizes_.map_for(std::max(range.rows(), range.shared_end - range.shared_begin));
+  ResolvedRows rows;
+  copy_packed(engine_.schema(), *packed.map, packed.block, packed.rows, range, map, memory_.staging, &rows);
+  mark(call, Stage::kResolve);
+  Status acquired = acquire_tables(map, rows, call);
+  mark(call, Stage::kFetch);
+  if (!acquired.ok()) return in_packed(std::move(acquired), packed);
+  return host_ ? run_ops(map, rows, call) : begin_resolved(map, rows, call);
 }
 
 Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall& call) {
@@ -172,8 +197,15 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
-  if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
-    return in_request(std::move(acquired), batch, range);
+  mark(call, Stage::kResolve);
+  Status acquired = acquire_tables(map, rows, call);
+  mark(call, Stage::kFetch);
+  if (!acquired.ok()) return in_request(std::move(acquired), batch, range);
+  return begin_resolved(map, rows, call);
+}
+
+/// On a device, what the block in staging says, once its rows are leased.
+Status Flight::begin_resolved(const InputMap& map, const ResolvedRows& rows, const FlightCall& call) {
   Status started;
   try {
     started = start(map, rows);
@@ -186,6 +218,7 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
     reader_->release();
     return started;
   }
+  mark(call, Stage::kCompute);
   busy_ = true;
   call_ = call;
   call_rows_ = rows.rows.item;
@@ -210,6 +243,15 @@ Status Flight::in_request(Status s, const Batch& batch, const RowRange& range) c
   return std::move(s)
       .within((shared ? "shared row " : "row ") + std::to_string(row) + ", feature '" + f.name + "'")
       .at(row, feature);
+}
+
+/// The same for rows of a caller's block, which count from the first that was to run.
+Status Flight::in_packed(Status s, const PackedRows& packed) const {
+  if (s.row() < 0) return s;
+  const FeatureSpec& f = engine_.schema().features[static_cast<size_t>(s.feature())].spec;
+  const bool shared = packed.rows.has_map && f.space == RowSpace::kShared;
+  const std::string place = (shared ? "shared row " : "row ") + std::to_string(s.row());
+  return std::move(s).within(place + ", feature '" + f.name + "'");
 }
 
 /// After the tables have been acquired: those in tiers are asked by the rows' own numbers.
@@ -240,6 +282,7 @@ Status Flight::start(const InputMap& map, const ResolvedRows& rows) {
 
 InputWay Flight::bind_ops(const InputMap& map, const ResolvedRows& rows) {
   const InputWay way = input_way(map, rows);
+  memory_.plan = &sizes_.memory_for(rows.rows);
   float* const out = way == InputWay::kCopied ? device_out_ : host_out_;
   std::byte* const block = way == InputWay::kInPlace ? memory_.staging : memory_.input;
   ops_->bind(map, rows, block, out, out + rows.rows.item * engine_.heads());
@@ -247,13 +290,14 @@ InputWay Flight::bind_ops(const InputMap& map, const ResolvedRows& rows) {
 }
 
 /// The first call of a shape runs op by op (a kernel's first launch may load code, which a capture forbids),
-/// the second is captured, the others replay.
+/// the second is captured, the others replay. A call whose capture fails runs op by op, and the next one of
+/// the shape tries again.
 Status Flight::start_graph(const InputMap& map, const ResolvedRows& padded) {
   FlightGraphs::Entry* entry =
       graphs_.find(padded.rows.item, padded.rows.shared, padded.has_map, ops_->table_addresses());
   if (entry->graph == nullptr) {
     entry->way = bind_ops(map, padded);
-    if (entry->ran) DPI_RETURN_IF_ERROR(capture(padded, entry));
+    if (entry->ran && entry->failures < FlightGraphs::kMostFailures) capture(padded, entry);
   } else if (entry->way == InputWay::kCopied) {
     list_input_ranges(engine_.schema(), map, padded, &ranges_);
   }
@@ -264,18 +308,20 @@ Status Flight::start_graph(const InputMap& map, const ResolvedRows& padded) {
   return backend_status(engine_.api().graph_launch(entry->graph, streams_[0], &err), err, "graph");
 }
 
-/// Leaves the entry without a graph when the backend cannot capture this plan: the call then goes on without.
-Status Flight::capture(const ResolvedRows& padded, FlightGraphs::Entry* entry) {
+/// Leaves the entry without a graph when the backend cannot capture it: the call then goes on without.
+void Flight::capture(const ResolvedRows& padded, FlightGraphs::Entry* entry) {
   dpi_backend_error err{};
   const auto& api = engine_.api();
-  DPI_RETURN_IF_ERROR(backend_status(api.capture_begin(streams_[0], &err), err, "capture"));
-  Status recorded = enqueue_all(padded, entry->way);
-  Status ended = backend_status(api.capture_end(streams_[0], &entry->graph, &err), err, "capture");
-  if (recorded.ok() && ended.ok()) return {};
+  Status recorded = backend_status(api.capture_begin(streams_[0], &err), err, "capture");
+  Status ended;
+  if (recorded.ok()) {
+    recorded = enqueue_all(padded, entry->way);
+    ended = backend_status(api.capture_end(streams_[0], &entry->graph, &err), err, "capture");
+  }
+  if (recorded.ok() && ended.ok()) return engine_.capture_succeeded();
   if (entry->graph != nullptr) api.graph_free(engine_.device(), entry->graph);
   entry->graph = nullptr;
-  engine_.give_up_graphs(recorded.ok() ? ended : recorded);
-  return {};
+  engine_.capture_failed(recorded.ok() ? ended : recorded, ++entry->failures == FlightGraphs::kMostFailures);
 }
 
 bool Flight::runs_small_batch(const ResolvedRows& rows) const {
@@ -300,6 +346,7 @@ Status Flight::finish() {
   Status done = backend_status(engine_.api().stream_synchronize(streams_[0], &err), err, "synchronize");
   if (!done.ok()) static_cast<void>(synchronize());
   reader_->release();
+  mark(call_, Stage::kCompute);
   if (!done.ok()) return done;
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.collect());
   if (memory_.faults != nullptr) DPI_RETURN_IF_ERROR(check_faults());
@@ -307,6 +354,7 @@ Status Flight::finish() {
   const auto bytes = static_cast<size_t>(call_rows_ * heads) * sizeof(float);
   std::memcpy(call_.out, host_out_, bytes);
   if (call_.logits != nullptr) copy_logits(host_out_ + padded_rows_ * heads);
+  mark(call_, Stage::kCopy);
   return {};
 }
 
@@ -358,7 +406,8 @@ std::string Flight::graph_text(int64_t rows) const {
     std::string text(size_t{64} << 10, '\0');
     dpi_backend_error err{};
     if (engine_.api().graph_text(e.graph, text.data(), text.size(), &err) == 0) {
-      return text.c_str();
+      text.resize(std::min(text.find('\0'), text.size()));
+      return text;
     }
   }
   return "";

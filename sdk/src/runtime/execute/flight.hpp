@@ -14,25 +14,15 @@
 #include <vector>
 
 #include "runtime/engine/engine.hpp"
+#include "runtime/engine/flight_sizes.hpp"
 #include "runtime/execute/bound_ops.hpp"
 #include "runtime/execute/crew.hpp"
 #include "runtime/execute/flight_graphs.hpp"
 #include "runtime/execute/timeline.hpp"
 #include "runtime/request/request.hpp"
+#include "runtime/request/stage_times.hpp"
 
 namespace dpi {
-
-/// The sizes that all flights of a context share. maps[i] is the packed block of bucket i; the last bucket
-/// is max_rows. With host memory there is only the last.
-struct FlightSizes {
-  int64_t max_rows = 0;
-  std::vector<InputMap> maps;
-  MemoryPlan memory;
-
-  static Result<FlightSizes> make(const Engine& engine, int64_t max_rows, int64_t max_nnz);
-  const InputMap& map_for(int64_t rows) const;
-  const InputMap& largest() const { return maps.back(); }
-};
 
 /// The arguments of begin beside the rows. out and logits are the caller's memory: [rows, heads]; logits may
 /// be null.
@@ -42,6 +32,7 @@ struct FlightCall {
   uint64_t deadline_ns = 0;
   const volatile int32_t* cancel = nullptr;
   RowWait* row_wait = nullptr;
+  StageTimes* stages = nullptr;         // of a call that is timed, on the thread that times it; null = nobody
   FeatureCounters* counters = nullptr;  // one per feature
   Crew* crew = nullptr;                 // who else works on its ops (host memory); null = nobody
   /// Chunks that the same thread has under way, null when there is none: what they hold of a store this one
@@ -50,6 +41,13 @@ struct FlightCall {
     Status (*finish)(void* self) = nullptr;
     void* self = nullptr;
   } others;
+};
+
+/// Rows of one request or of several in a block of `map`.
+struct PackedRows {
+  const InputMap* map = nullptr;
+  std::byte* block = nullptr;  // 64-byte aligned
+  ResolvedRows rows;
 };
 
 class Flight {
@@ -63,6 +61,9 @@ class Flight {
   /// The flight must be idle, and is idle again after a failure. The caller's memory is then untouched, but
   /// with host memory ops before the one that failed may have written part of the chunk.
   Status begin(const Batch& batch, const RowRange& range, const FlightCall& call);
+  /// The same of rows that lie packed in a block of the caller's, which stays until the flight is idle. With
+  /// host memory all rows of a block are read where they lie; else they are copied first.
+  Status begin_packed(const PackedRows& packed, const RowRange& range, const FlightCall& call);
   bool busy() const { return busy_; }
   /// Waits for what begin started and writes the caller's out and logits. The flight is idle afterwards.
   Status finish();
@@ -76,6 +77,8 @@ class Flight {
   void set_profile(std::vector<uint64_t>* ns) { profile_ns_ = ns; }
   /// Lines of the graph that serves `rows` rows, "" when none was captured.
   std::string graph_text(int64_t rows) const;
+  /// Ids so far that a host tier did not have.
+  uint64_t tier_misses() const { return reader_->misses(); }
 
  private:
   Flight(const Engine& engine, const FlightSizes& sizes)
@@ -87,12 +90,16 @@ class Flight {
   Status allocate();
   Status create_streams();
   Status run_host(const Batch& batch, const RowRange& range, const FlightCall& call);
+  Status run_ops(const InputMap& map, const ResolvedRows& rows, const FlightCall& call);
+  Status run_block(const PackedRows& packed, const FlightCall& call);
+  Status begin_resolved(const InputMap& map, const ResolvedRows& rows, const FlightCall& call);
+  Status in_packed(Status s, const PackedRows& packed) const;
   Status acquire_tables(const InputMap& map, const ResolvedRows& rows, const FlightCall& call);
   Status in_request(Status s, const Batch& batch, const RowRange& range) const;
   void overlay_rows(const InputMap& map, const ResolvedRows& rows);
   Status start(const InputMap& map, const ResolvedRows& rows);
   Status start_graph(const InputMap& map, const ResolvedRows& padded);
-  Status capture(const ResolvedRows& padded, FlightGraphs::Entry* entry);
+  void capture(const ResolvedRows& padded, FlightGraphs::Entry* entry);
   void copy_logits(const float* from);
   Status enqueue_all(const ResolvedRows& rows, InputWay way);
   bool runs_small_batch(const ResolvedRows& rows) const;
@@ -104,8 +111,8 @@ class Flight {
   Status launch_ops();
   Status launch_small_batch();
   Status launch_op(size_t i, dpi_backend_error* err);
-  Status record(int32_t event, int32_t stream, const char* what);
-  Status wait(int32_t event, int32_t stream, const char* what);
+  [[gnu::noinline]] Status record(int32_t event, int32_t stream, const char* what);
+  [[gnu::noinline]] Status wait(int32_t event, int32_t stream, const char* what);
   Status synchronize();
   Status reset_faults();
   Status check_faults();
@@ -116,7 +123,8 @@ class Flight {
   const bool copies_;  // all input, whatever its size
   FlightMemory memory_;
   std::unique_ptr<StoreReader> reader_;  // holds a lease from begin to the end of what it started
-  float* device_out_ = nullptr;          // scores then logits of a bucket; null with host memory
+  HeldCount reader_held_;
+  float* device_out_ = nullptr;  // scores then logits of a bucket; null with host memory
   float* host_out_ = nullptr;
   float* spare_logits_ = nullptr;  // where logits go that nobody asked for (host memory)
   std::vector<dpi_backend_stream*> streams_;
@@ -126,7 +134,8 @@ class Flight {
   Timeline timeline_;
   std::vector<dpi_fetch_range> ranges_;
   std::vector<uint64_t>* profile_ns_ = nullptr;
-  Crew* crew_ = nullptr;  // of the chunk in flight
+  StageTimes* stages_ = nullptr;  // of a chunk in host memory
+  Crew* crew_ = nullptr;          // of the chunk in flight
 
   bool busy_ = false;
   FlightCall call_;          // of the chunk in flight

@@ -32,7 +32,11 @@ FlightGraphs::Entry* FlightGraphs::find(int64_t item_rows, int64_t shared_rows, 
     found->shared_rows = shared_rows;
     found->has_map = has_map;
   }
-  if (found->table_addresses != table_addresses) free_graph(found);
+  if (found->table_addresses != table_addresses) {
+    free_graph(found);
+    found->ran = false;
+    found->failures = 0;
+  }
   found->table_addresses = table_addresses;
   found->last_use = ++uses_;
   return found;

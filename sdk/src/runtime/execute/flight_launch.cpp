@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kFetchBytes = 1 << 20;
 constexpr size_t kMostRanges = 96;
 
+bool reads_tables(const PlanOp& op) { return !op.tables.empty(); }
+
 }  // namespace
 
 /// Lists the ranges of the input as a side effect: copy_input and fetch_input take them from there.
@@ -88,6 +90,9 @@ Status Flight::launch_ops() {
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     const uint64_t start = profile_ns_ != nullptr ? monotonic_ns() : 0;
     DPI_RETURN_IF_ERROR(launch_op(i, &err));
+    if (stages_ != nullptr &&
+        (i + 1 == plan.ops.size() || reads_tables(plan.ops[i + 1]) != reads_tables(plan.ops[i])))
+      stages_->mark(reads_tables(plan.ops[i]) ? Stage::kLookup : Stage::kCompute);
     if (profile_ns_ != nullptr) (*profile_ns_)[i] += monotonic_ns() - start;
   }
   for (const int32_t e : plan.end_waits) DPI_RETURN_IF_ERROR(wait(e, 0, "end"));

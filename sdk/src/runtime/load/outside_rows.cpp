@@ -71,12 +71,17 @@ class OutsideRows final : public tiered::RowSource {
   }
   std::vector<StoreName> stores() const override {
     std::vector<StoreName> names;
+    names.reserve(stores_.size());
     for (const auto& store : stores_) names.push_back(store->stores().front());
     return names;
   }
   int32_t store_of(int32_t table) const override { return homes_[static_cast<size_t>(table)].store; }
   std::vector<StoreNode> nodes(int32_t store) override {
     return stores_[static_cast<size_t>(store)]->nodes(0);
+  }
+  int32_t route(int32_t table, int64_t key) override {
+    const Home& home = homes_[static_cast<size_t>(table)];
+    return stores_[static_cast<size_t>(home.store)]->route(home.table, key);
   }
 
  private:

@@ -4,7 +4,9 @@
 #include <bit>
 #include <cmath>
 
+#include "base/clock.hpp"
 #include "base/forks.hpp"
+#include "base/printable.hpp"
 #include "runtime/execute/parking.hpp"
 
 namespace dpi {
@@ -156,6 +158,7 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
                                              std::unique_ptr<TableStore> store, LoadWatch* watch) {
   ModelOptions options = asked;
   options.max_contexts = context_count(asked);  // once: quotas may change while a model loads
+  options.held = std::make_shared<HeldBytes>(asked.held);
   std::unique_ptr<Model> m(new Model());
   m->fork_generation_ = fork_generation();
   m->manifest_ = bundle.manifest();
@@ -170,6 +173,7 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
     if (!encoder.ok()) return std::move(encoder).status().within(bundle.name());
     m->encoders_.back() = std::make_unique<FeatureEncoder>(std::move(encoder).value());
   }
+  m->encoders_held_ = HeldCount(options.held, vocabularies.bytes());
   m->gone_ = CounterSums(m->manifest_.features.size());
   std::vector<const Engine*> engines;
   for (const auto& e : m->engines_) {
@@ -180,6 +184,8 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
             [](const auto& a, const auto& b) { return a.index < b.index; });
   const ContextPool::Bounds bounds{options.max_contexts, m->engine().memory().parked};
   m->pool_ = std::make_unique<ContextPool>(std::move(engines), bounds, options.max_rows, options.max_nnz);
+  m->slow_ns_ = uint64_t{1000} * static_cast<uint64_t>(options.slow_us);
+  if (m->slow_ns_ != 0) m->slow_ = std::make_unique<SlowCalls>(m->engine().schema(), m->version_);
   return m;
 }
 
@@ -238,11 +244,46 @@ Status Model::run(ContextPool::Lease& lease, const Batch& batch, float* out, con
   Parking parking(lease, control);
   RunControl watched = control;
   if (lease.may_park()) watched.row_wait = &parking;
+  StageTimes stages;
+  const bool sampled = lease.times().next_is_timed();
+  if (sampled || slow_ns_ != 0) {
+    watched.stages = &stages;
+    stages.start();
+  }
+  const uint64_t misses = slow_ns_ != 0 ? lease->tier_misses() : 0;
   Status status = lease->run(batch, out, watched);
   if (status.ok()) status = check_scores(lease.counters(), batch.item.rows, out);
   lease.counters().add_call(batch.item.rows, lease->counters());
+  const uint64_t took = monotonic_ns() - lease.began_ns();
+  lease.times().record(took, lease.waited_ns(), batch.item.rows, sampled ? &stages : nullptr);
+  if (is_slow(took)) keep_slow(lease, batch, {took, misses, &stages, status.code()});
   return status;
 }
+
+/// The context's holder calls it, so its reader's counts stand still.
+void Model::keep_slow(ContextPool::Lease& lease, const Batch& batch, const SlowRun& run) {
+  SlowCalls::Call call;
+  call.at_ms = wall_clock_ms();
+  call.took_ns = run.took_ns;
+  call.waited_ns = lease.waited_ns();
+  call.stages = *run.stages;
+  call.rows = batch.item.rows;
+  call.shared_rows = batch.has_shared() ? batch.shared.rows : 0;
+  call.misses = lease->tier_misses() - run.misses_before;
+  call.code = run.code;
+  slow_->keep(call, batch);
+}
+
+std::vector<SlowCalls::Text> Model::slow_calls() const {
+  return slow_ != nullptr ? slow_->texts() : std::vector<SlowCalls::Text>();
+}
+
+void Model::set_version(uint64_t version) {
+  version_ = version;
+  if (slow_ != nullptr) slow_->set_version(version);
+}
+
+void Model::observe() { engine().environment().observed().add(*this, "model", printable(manifest_.name)); }
 
 Status Model::predict(const Batch& batch, float* out, const RunControl& control) {
   DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, claim(control));
@@ -306,8 +347,9 @@ void Model::tell_events() const {
   for (const auto& e : engines_) {
     if (const std::string note = e->take_graphs_note(); !note.empty())
       log.write(LogLevel::kWarn, "graphs",
-                source_ + ": calls run op by op, because a graph capture failed: " + note +
-                    "; option debug.graphs=off skips the capture");
+                source_ +
+                    ": a graph capture failed, and calls of its shape run op by op until one succeeds: " +
+                    note + "; option debug.graphs=off skips the capture");
   }
   const WaitSums waits = pool_->take_slow_waits();
   if (waits.count == 0) return;
@@ -318,17 +360,48 @@ void Model::tell_events() const {
                 " ms; option max_contexts allows more, or let fewer threads call at once");
 }
 
+bool Model::attach(const void* key, Attachment* attachment) {
+  for (Attached& a : attached_) {
+    Attachment* none = nullptr;
+    if (!a.attachment.compare_exchange_strong(none, attachment)) continue;
+    a.key.store(key, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+bool Model::detach(const void* key) {
+  for (Attached& a : attached_) {
+    const void* mine = key;
+    if (!a.key.compare_exchange_strong(mine, nullptr)) continue;
+    a.attachment.store(nullptr);
+    return true;
+  }
+  return false;
+}
+
 void Model::close() {
+  engine().environment().observed().remove(*this);
+  Attachment* there[kAttachments] = {};
+  for (size_t i = 0; i < kAttachments; ++i) {
+    if (attached_[i].key.exchange(nullptr) != nullptr) there[i] = attached_[i].attachment.exchange(nullptr);
+    if (there[i] != nullptr) there[i]->drain();
+  }
   pool_->close();
+  for (Attachment* a : there) {
+    if (a != nullptr) a->model_closed();
+  }
   report_events();
   if (at_close_) at_close_(*this);
   at_close_ = nullptr;
   std::vector<std::unique_ptr<FeatureEncoder>>().swap(encoders_);
+  encoders_held_ = HeldCount();
   while (!engines_.empty()) engines_.pop_back();
   manifest_ = Manifest();
   std::string().swap(source_);
   std::vector<ContextPool*>().swap(own_);  // empty: contexts and raw rows keep their model alive
   std::vector<std::shared_ptr<RawCounters>>().swap(raw_);
+  slow_.reset();
   pool_->forget_counts();
 }
 

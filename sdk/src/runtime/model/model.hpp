@@ -7,13 +7,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/observed.hpp"
 #include "encode/encoder.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/execute/context_pool.hpp"
+#include "runtime/execute/slow_calls.hpp"
 #include "runtime/model/raw_counters.hpp"
 
 namespace dpi {
@@ -22,7 +25,7 @@ namespace dpi {
 /// hashing.
 Result<BundleOptions> bundle_options(const ModelOptions& options);
 
-class Model {
+class Model final : public Observed {
  public:
   /// Asked once the manifest is read, before tables are; what it refuses is not loaded.
   using Accept = std::function<Status(const Manifest&)>;
@@ -44,8 +47,14 @@ class Model {
   /// The same in steps, for who checks more of the request. Nothing of the model but the pool may be looked
   /// at before a context is claimed: only then does close() wait for the caller.
   Result<ContextPool::Lease> claim(const RunControl& control) { return claim_from(*pool_, control); }
+  /// Nothing where every context is taken, without waiting.
+  Result<std::optional<ContextPool::Lease>> try_claim() { return pool_->try_acquire(); }
+  /// Contexts of the model's pool.
+  int32_t contexts() const { return pool_->size(); }
   Result<ContextPool::Lease> claim_from(ContextPool& pool, const RunControl& control);
   Status run(ContextPool::Lease& lease, const Batch& batch, float* out, const RunControl& control);
+  /// Refuses scores that are not finite, by option nonfinite, and counts them; names the first such row.
+  Status check_scores(CallCounters& counters, int64_t rows, const float* out) const;
   /// Counts a request that was refused before it had a context, and gives `why` back.
   Status refuse(Status why);
 
@@ -58,6 +67,29 @@ class Model {
   /// Counters for one RawRows, part of the model's counts from now on; given back when the rows go.
   Result<std::shared_ptr<RawCounters>> make_raw_counters();
   void close_raw_counters(const std::shared_ptr<RawCounters>& counters);
+
+  /// Something that others keep beside a model as long as it is there: a batcher's chunks.
+  class Attachment {
+   public:
+    virtual ~Attachment() = default;
+    /// The model closes: nobody new comes. Returns when nobody needs the model any more but who holds one of
+    /// its contexts.
+    virtual void drain() = 0;
+    /// No context is held any more, and the owner forgets this object, which then goes.
+    virtual void model_closed() = 0;
+  };
+  static constexpr size_t kAttachments = 16;
+  /// One per key. False: there is no room for another. The caller lets one in at a time for a key.
+  bool attach(const void* key, Attachment* attachment);
+  /// Null: there is none. Allocates nothing and writes nothing.
+  Attachment* attached(const void* key) const {
+    for (const Attached& a : attached_) {
+      if (a.key.load(std::memory_order_acquire) == key) return a.attachment.load(std::memory_order_acquire);
+    }
+    return nullptr;
+  }
+  /// False: the model closes, and has or will call model_closed().
+  bool detach(const void* key);
 
   /// Waits for running calls, known from the contexts they hold, then frees everything but the pool's words,
   /// so that a call that comes too late still reads there that the model is closed. After it only claim,
@@ -85,6 +117,9 @@ class Model {
     uint64_t device = 0;
   };
   TableBytes table_bytes() const;
+  /// Bytes that the model allocated and has not given back. Tables that it found loaded are in the count of
+  /// the model that loaded them.
+  const HeldBytes& held() const { return *engine().options().held; }
   const Manifest& manifest() const { return manifest_; }
   const FeatureEncoder* encoder(int32_t feature) const {
     return encoders_[static_cast<size_t>(feature)].get();
@@ -96,7 +131,7 @@ class Model {
   /// The version of the content being served: 1 after load, or the number that the model's endpoint gives it.
   uint64_t version() const { return version_; }
   /// Before anybody calls the model.
-  void set_version(uint64_t version) { version_ = version; }
+  void set_version(uint64_t version);
   /// Called by close() when no call runs any more, for the model's last counts. Before anybody calls the
   /// model.
   void set_at_close(std::function<void(const Model&)> at_close) { at_close_ = std::move(at_close); }
@@ -110,13 +145,27 @@ class Model {
   std::string counters_json() const;
   CounterSums counts() const;
 
+  /// The environment's metrics have it until it is closed. For models that no endpoint has.
+  void observe();
+  void write_metrics(const std::string& label, MetricsPage* page) const override;
+  /// Calls over option slow_us.
+  std::vector<SlowCalls::Text> slow_calls() const;
+  /// Keeps them; null without option slow_us.
+  SlowCalls* slow() const { return slow_.get(); }
+  bool is_slow(uint64_t took_ns) const { return slow_ns_ != 0 && took_ns >= slow_ns_; }
+
  private:
   Model() = default;
   Status make_engines(Bundle& bundle, const ModelOptions& options, std::unique_ptr<TableStore> store,
                       LoadWatch* watch);
   void tell_events() const;
 
-  Status check_scores(CallCounters& counters, int64_t rows, const float* out) const;
+  struct SlowRun {
+    uint64_t took_ns, misses_before;
+    const StageTimes* stages;
+    Code code;
+  };
+  void keep_slow(ContextPool::Lease& lease, const Batch& batch, const SlowRun& run);
 
   struct ReadTable {
     const TableSpec* spec;
@@ -135,8 +184,16 @@ class Model {
   std::vector<std::unique_ptr<Engine>> engines_;  // one per device; the first outlives the others
   std::atomic<uint32_t> next_own_{0};             // the device of the next context of a caller's own
   std::unique_ptr<ContextPool> pool_;
+  struct Attached {
+    std::atomic<const void*> key{nullptr};
+    std::atomic<Attachment*> attachment{nullptr};
+  };
+  Attached attached_[kAttachments];
+  uint64_t slow_ns_ = 0;  // 0: no call is kept
+  std::unique_ptr<SlowCalls> slow_;
   std::mutex warm_up_mutex_;
   std::vector<std::unique_ptr<FeatureEncoder>> encoders_;
+  HeldCount encoders_held_;
   mutable std::mutex own_mutex_;  // of the three below, never on a predict
   std::vector<ContextPool*> own_;
   std::vector<std::shared_ptr<RawCounters>> raw_;

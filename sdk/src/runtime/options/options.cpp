@@ -144,6 +144,18 @@ Access word(std::string Owner::* field) {
                       [](const OptionDef& d, std::string_view s) { return position_of(d.values, s) >= 0; });
 }
 
+/// The table's values abbreviate the names: `neon[_dot|_mmla]`.
+Access instruction_set(std::string ModelOptions::* field) {
+  return checked_text(
+      field,
+      [](const OptionDef&, std::string_view s) {
+        constexpr std::string_view kNames =
+            "auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni | amx | neon | neon_dot | neon_mmla";
+        return position_of(kNames, s) >= 0;
+      },
+      "auto, scalar, avx2, avx512, avx512_bf16, avx512_vnni, amx, neon, neon_dot or neon_mmla");
+}
+
 template <class Owner>
 Access folder(std::string Owner::* field) {
   return checked_text(

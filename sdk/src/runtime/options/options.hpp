@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/environment.hpp"
+#include "base/held_bytes.hpp"
 #include "base/status.hpp"
 #include "bundle/row_history.hpp"
 #include "plan/plan.hpp"
@@ -46,6 +47,7 @@ struct LoadControl {
 
 struct ModelOptions {
   std::shared_ptr<Environment> environment;  // null = the process's
+  std::shared_ptr<HeldBytes> held;           // bytes are counted in; null = nowhere
   LoadControl load;
   std::string device = "auto";  // cpu, cuda, auto, ref, or the name of another plugin
   int32_t device_index = 0;
@@ -59,6 +61,8 @@ struct ModelOptions {
   bool refuse_nonfinite = true;  // a call with a score that is not finite
   int64_t max_rows = 4096;
   int64_t max_nnz = int64_t{1} << 20;  // ids per sequence feature and chunk
+  uint64_t scratch_bytes = 0;          // of a chunk's values; 0 = chunk_bytes()
+  int32_t slow_us = 0;                 // calls that take as long are kept; 0 = none is
   int32_t max_contexts = 0;            // 0 = usable CPUs (base/host_share.hpp)
   bool fold = true;
   bool fold_as_tiered = false;  // only folds that tables in the host tier have too

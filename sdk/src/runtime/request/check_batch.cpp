@@ -125,11 +125,28 @@ Status check_batch(const ResolveSchema& schema, const Batch& b) {
   return check_offsets("shared_offsets", b.shared_offsets, b.shared.rows, b.item.rows, "rows");
 }
 
-Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& b, int64_t begin,
-                            int64_t end) {
+bool bags_fit(const ResolveSchema& schema, const InputMap& map, const Batch& b, const std::byte* block,
+              const ResolvedRows& behind) {
+  const auto& n = schema.columns;
+  for (size_t k = 0; k < schema.sequences.size(); ++k) {
+    const auto& f = schema.features[static_cast<size_t>(schema.sequences[k])];
+    const bool own = b.has_shared() && f.spec.space == RowSpace::kShared;
+    const BatchPart& p = own ? b.shared : b.item;
+    const int64_t slots = !b.has_shared() ? n.n_slots : own ? n.n_shared_slots : n.n_item_slots;
+    const int64_t there = behind.rows[f.spec.space];
+    int64_t used = 0;
+    if (there > 0) used = reinterpret_cast<const int32_t*>(block + map.sequences[k].offsets)[there];
+    for (int64_t r = 0; r < p.rows; ++r) used += bag_length(f, b, p, r, slots);
+    if (used > map.sequences[k].max_nnz) return false;
+  }
+  return true;
+}
+
+Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const PerSpace<int64_t>& most,
+                            const Batch& b, int64_t begin, int64_t end) {
   RowRange r;
-  r.begin = begin;
-  r.end = std::min(end, begin + map.max_rows);
+  r.begin = begin;  // without a shared part each row is its own user
+  r.end = std::min(end, begin + (b.has_shared() ? most.item : std::min(most.item, most.shared)));
   if (!schema.sequences.empty()) r.end = fit_rows(schema, map, b, RowSpace::kItem, r.begin, r.end);
   if (!b.has_shared()) {
     if (!schema.sequences.empty()) r.end = fit_rows(schema, map, b, RowSpace::kShared, r.begin, r.end);
@@ -139,7 +156,7 @@ Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, co
   const int64_t* last = first + b.shared.rows + 1;
   r.shared_begin = std::upper_bound(first, last, r.begin) - first - 1;
   r.shared_end = std::lower_bound(first, last, r.end) - first;
-  r.shared_end = std::min(r.shared_end, r.shared_begin + map.max_shared);
+  r.shared_end = std::min(r.shared_end, r.shared_begin + most.shared);
   // A shared row without items is not looked at, wherever it stands: a range ends before it.
   const int64_t* none = std::adjacent_find(first + r.shared_begin, first + r.shared_end + 1);
   r.shared_end = std::min(r.shared_end, none - first);

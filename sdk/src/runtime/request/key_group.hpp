@@ -13,8 +13,9 @@ namespace dpi {
 
 class KeyGroup {
  public:
-  /// raw_keys: room for all keys of external sets.
-  KeyGroup(const KeyPlaces* places, int64_t* raw_keys) : places_(places), raw_keys_(raw_keys) {}
+  /// raw_keys: room for all keys of external sets, of which `there` were written before.
+  KeyGroup(const KeyPlaces* places, int64_t* raw_keys, int32_t there = 0)
+      : places_(places), raw_keys_(raw_keys), n_raw_(there) {}
   ~KeyGroup() { flush(); }
   KeyGroup(const KeyGroup&) = delete;
   KeyGroup& operator=(const KeyGroup&) = delete;
@@ -32,6 +33,7 @@ class KeyGroup {
     targets_[n_] = {row, counters, rules.absent_row};
     ++n_;
   }
+  int32_t raw_keys() const { return n_raw_; }
 
  private:
   static constexpr size_t kMost = 64;
@@ -54,7 +56,7 @@ class KeyGroup {
 
   const KeyPlaces* places_;
   int64_t* raw_keys_;
-  int32_t n_raw_ = 0;
+  int32_t n_raw_;
   size_t n_ = 0;
   KeyLookup lookups_[kMost];
   Target targets_[kMost];

@@ -9,6 +9,7 @@
 namespace dpi {
 
 class RowWait;
+class StageTimes;
 
 /// One part (item or shared) of a batch. With offsets == nullptr bag b is ids[b]; else ids[offsets[b]] ..
 /// ids[offsets[b + 1] - 1]. Bag of (row, slot): row * slots + slot, or slot * rows + row when slot_major.
@@ -37,6 +38,7 @@ struct RunControl {
   float* logits = nullptr;                   // [rows, heads] or null
   uint64_t* version = nullptr;               // receives the version that scored, or null
   RowWait* row_wait = nullptr;               // told of waits for rows, or null
+  StageTimes* stages = nullptr;              // of a call that is timed
 };
 
 }  // namespace dpi

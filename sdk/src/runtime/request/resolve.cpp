@@ -355,9 +355,11 @@ Status resolve_bag(BagWriter& w, int64_t row) {
   return {};
 }
 
+/// `there`: rows of the sequence's space that lie in the block already.
 Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t feature,
-                        const InputMap::Sequence& q, std::byte* block, FeatureCounters& c, KeyGroup& keys) {
-  auto* offsets = reinterpret_cast<int32_t*>(block + q.offsets);
+                        const InputMap::Sequence& q, std::byte* block, int64_t there, FeatureCounters& c,
+                        KeyGroup& keys) {
+  auto* offsets = reinterpret_cast<int32_t*>(block + q.offsets) + there;
   const bool weighted = s.features[feature].spec.weighted;
   BagWriter w{src,
               s,
@@ -366,7 +368,8 @@ Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t featu
               keys,
               reinterpret_cast<int32_t*>(block + q.ids),
               weighted ? reinterpret_cast<float*>(block + q.weights) : nullptr,
-              q.max_nnz};
+              q.max_nnz,
+              there > 0 ? offsets[0] : 0};
   for (int64_t r = 0; r < src.rows; ++r) {
     offsets[r] = static_cast<int32_t>(w.n);
     DPI_RETURN_IF_ERROR(resolve_bag(w, r));
@@ -405,39 +408,46 @@ Status resolve_dense(const Source& src, const ResolveSchema& s, RowSpace space, 
   return {};
 }
 
-void fill_row_map(const Batch& b, const RowRange& range, int32_t* map) {
+void fill_row_map(const Batch& b, const RowRange& range, int64_t first, int32_t* map) {
   int64_t shared = range.shared_begin;
   for (int64_t r = range.begin; r < range.end; ++r) {
     while (b.shared_offsets[shared + 1] <= r) ++shared;
-    map[r - range.begin] = static_cast<int32_t>(shared - range.shared_begin);
+    map[r - range.begin] = static_cast<int32_t>(first + shared - range.shared_begin);
   }
 }
 
 }  // namespace
 
 Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
-                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out) {
+                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out,
+                    const ResolvedRows* behind) {
+  const PerSpace<int64_t> there = behind != nullptr ? behind->rows : PerSpace<int64_t>{0, 0};
   const PerSpace<Source> src{make_source(schema, batch, range, RowSpace::kItem),
                              make_source(schema, batch, range, RowSpace::kShared)};
-  out->rows = {src.item.rows, src.shared.rows};
-  out->has_map = batch.has_shared();
-  if (out->has_map) fill_row_map(batch, range, reinterpret_cast<int32_t*>(block + map.row_map));
-  KeyGroup keys(schema.places, reinterpret_cast<int64_t*>(block + map.raw_keys));  // done when this returns
+  if (batch.has_shared())
+    fill_row_map(batch, range, there.shared, reinterpret_cast<int32_t*>(block + map.row_map) + there.item);
+  KeyGroup keys(schema.places, reinterpret_cast<int64_t*>(block + map.raw_keys),
+                behind != nullptr ? behind->raw_keys : 0);  // done when this returns
   for (const RowSpace space : kRequestSpaces) {
     if (schema.n_ids[space] > 0) {
-      auto* ids = reinterpret_cast<int32_t*>(block + map.ids[space]);
+      auto* ids = reinterpret_cast<int32_t*>(block + map.ids[space]) + there[space] * schema.n_ids[space];
       DPI_RETURN_IF_ERROR(resolve_categorical(src[space], schema, space, ids, counters, keys));
     }
     if (schema.n_floats[space] > 0) {
-      auto* dense = reinterpret_cast<float*>(block + map.dense[space]);
+      auto* dense =
+          reinterpret_cast<float*>(block + map.dense[space]) + there[space] * schema.n_floats[space];
       DPI_RETURN_IF_ERROR(resolve_dense(src[space], schema, space, dense, counters));
     }
   }
   for (size_t k = 0; k < schema.sequences.size(); ++k) {
     const int32_t f = schema.sequences[k];
-    const Source& from = src[schema.features[f].spec.space];
-    DPI_RETURN_IF_ERROR(resolve_sequence(from, schema, f, map.sequences[k], block, counters[f], keys));
+    const RowSpace space = schema.features[f].spec.space;
+    DPI_RETURN_IF_ERROR(
+        resolve_sequence(src[space], schema, f, map.sequences[k], block, there[space], counters[f], keys));
   }
+  out->rows = {there.item + src.item.rows, there.shared + src.shared.rows};
+  out->has_map = batch.has_shared();
+  out->raw_keys = keys.raw_keys();
   return {};
 }
 

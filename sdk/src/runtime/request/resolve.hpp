@@ -125,7 +125,11 @@ struct InputMap {
   int64_t raw_keys = 0;  // int64 keys of external sets in the order in which they came, one per id
   int64_t bytes = 0;
 };
-Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
+Result<InputMap> make_input_map(const ResolveSchema& schema, const PerSpace<int64_t>& most, int64_t max_nnz);
+/// Each row may be its own user.
+inline Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz) {
+  return make_input_map(schema, {max_rows, max_rows}, max_nnz);
+}
 
 /// The most ids in a block that are looked up in tiered tables.
 int64_t most_placed(const ResolveSchema& schema, const InputMap& map);
@@ -142,6 +146,7 @@ struct RowRange {
 struct ResolvedRows {
   PerSpace<int64_t> rows;  // shared: the item rows again without a shared part
   bool has_map = false;    // row_map is valid; else shared row r belongs to item row r
+  int32_t raw_keys = 0;    // keys of external sets
 
   /// Rows of a value of this space.
   int64_t of(RowSpace space) const { return space == RowSpace::kConstant ? 1 : rows[space]; }
@@ -150,15 +155,31 @@ struct ResolvedRows {
 /// Checks pointers, lengths, offsets and sizes of the whole batch, once per call. Does not look at ids.
 Status check_batch(const ResolveSchema& schema, const Batch& batch);
 
-/// The largest range from `begin` that fits the block, ends by `end` and has no shared row without items, at
-/// least one row: resolve_rows refuses a row that does not fit.
-Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
-                            int64_t begin, int64_t end);
+/// The largest range from `begin` of `most` rows and users that fits the block, ends by `end` and has no
+/// shared row without items, at least one row: resolve_rows refuses a row that does not fit.
+Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const PerSpace<int64_t>& most,
+                            const Batch& batch, int64_t begin, int64_t end);
+inline Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
+                                   int64_t begin, int64_t end) {
+  return next_range(schema, map, {map.max_rows, map.max_shared}, batch, begin, end);
+}
 
 /// Packs rows [range) into block (map.bytes bytes, 64-byte aligned). counters: one per feature.
 /// Fails with kInvalidArgument, row and feature named, at the first value that a rule of its feature refuses.
+/// behind: what lies in the block already, all with a map or all without; `out` counts both then. What fails
+/// leaves it as it was.
 Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
-                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out);
+                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out,
+                    const ResolvedRows* behind = nullptr);
+
+/// True when all bags of a checked batch have room behind what lies in the block.
+bool bags_fit(const ResolveSchema& schema, const InputMap& map, const Batch& batch, const std::byte* block,
+              const ResolvedRows& behind);
+
+/// Rows of one block go to the first rows of another, which has room for them. rows: of the first block.
+void copy_packed(const ResolveSchema& schema, const InputMap& from, const std::byte* block,
+                 const ResolvedRows& rows, const RowRange& range, const InputMap& to, std::byte* copy,
+                 ResolvedRows* out);
 
 /// The operand of a feature inside a block that starts at `block` (host or device address).
 kernels::Operand input_operand(const ResolveSchema& schema, const InputMap& map, int32_t feature,

@@ -149,10 +149,10 @@ void set_key_places(const KeyPlaces& places, ResolveSchema* schema) {
   }
 }
 
-Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz) {
+Result<InputMap> make_input_map(const ResolveSchema& schema, const PerSpace<int64_t>& most, int64_t max_nnz) {
   InputMap l;
-  l.max_rows = max_rows;
-  l.max_shared = max_rows;  // without a shared part each row is its own user
+  l.max_rows = most.item;
+  l.max_shared = most.shared;
   l.max_nnz = max_nnz;
   bool fits = true;
   const auto take = [&](int64_t count, int64_t size) {
@@ -160,25 +160,26 @@ Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, i
     fits = fits && at >= 0;
     return at;
   };
-  l.row_map = take(max_rows, sizeof(int32_t));
+  l.row_map = take(most.item, sizeof(int32_t));
   for (const RowSpace space : kRequestSpaces) {
-    l.dense[space] = take(max_rows * schema.n_floats[space], sizeof(float));
-    l.ids[space] = take(max_rows * schema.n_ids[space], sizeof(int32_t));
+    l.dense[space] = take(most[space] * schema.n_floats[space], sizeof(float));
+    l.ids[space] = take(most[space] * schema.n_ids[space], sizeof(int32_t));
   }
   for (const int32_t i : schema.sequences) {
     InputMap::Sequence q;
     const auto& f = schema.features[i];
-    const auto all = f.max_bag > 0 ? checked_mul(max_rows, f.max_bag) : std::optional<int64_t>(max_nnz);
+    const int64_t rows = most[f.spec.space];
+    const auto all = f.max_bag > 0 ? checked_mul(rows, f.max_bag) : std::optional<int64_t>(max_nnz);
     q.max_nnz = std::max<int64_t>({all.value_or(max_nnz), int64_t{1}});
     if (q.max_nnz > max_nnz) q.max_nnz = std::max(max_nnz, std::max<int64_t>(f.max_bag, 1));
     q.max_nnz = std::min<int64_t>(q.max_nnz, INT32_MAX);  // packed offsets are 32 bits
-    q.offsets = take(max_rows + 1, sizeof(int32_t));
+    q.offsets = take(rows + 1, sizeof(int32_t));
     q.ids = take(q.max_nnz, sizeof(int32_t));
     q.weights = take(f.spec.weighted ? q.max_nnz : 0, sizeof(float));
     l.sequences.push_back(q);
   }
   for (const RowSpace space : kRequestSpaces)
-    l.places[space] = take(max_rows * schema.n_places[space], sizeof(int32_t));
+    l.places[space] = take(most[space] * schema.n_places[space], sizeof(int32_t));
   for (const ResolveSchema::Placed& p : schema.placements) {
     const bool bag = p.sequence >= 0;
     const auto sequence = static_cast<size_t>(p.sequence);
@@ -187,7 +188,7 @@ Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, i
   const int64_t raw_keys = most_raw_keys(schema, l);
   l.raw_keys = take(raw_keys, sizeof(int64_t));
   if (!fits || raw_keys > kMostRequestKeys)
-    return Status(Code::kOutOfMemory, "a context for " + std::to_string(max_rows) + " rows does not fit");
+    return Status(Code::kOutOfMemory, "a context for " + std::to_string(most.item) + " rows does not fit");
   return l;
 }
 
