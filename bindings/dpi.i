@@ -1,4 +1,4 @@
-/* dpi.i - SWIG interface over <dpi/dpi.h> and <dpi/endpoint.h> for Java, Go and Python: the whole C API, one to one, as the layer below the packages
+/* dpi.i - SWIG interface over the headers <dpi/*.h> for Java, Go and Python: the whole C API, one to one, as the layer below the packages
  * org.dpiframe, dpiframe.org/dpi and dpi. All see every C pointer as an address. Java: `long`, whatever it points
  * to. Go: uintptr for handles, structs and C memory; a typed pointer (*byte, *float32, *int64, ...) where Go memory may be
  * handed over. Python: int, see python/python.i. Integers keep their width: int32_t is int / int32, int64_t, uint64_t and size_t
@@ -18,7 +18,9 @@
 
 %{
 #include <dpi/dpi.h>
+#include <dpi/batcher.h>
 #include <dpi/endpoint.h>
+#include <dpi/metrics.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -57,6 +59,8 @@ DPI_ADDRESS(float *)
 DPI_ADDRESS(int32_t *)
 DPI_ADDRESS(int64_t *)
 DPI_ADDRESS(uint64_t *)
+DPI_ADDRESS(dpi_completion_fn)
+DPI_ADDRESS(size_t *)
 DPI_ADDRESS(dpi_log_fn)
 DPI_ADDRESS(dpi_progress_fn)
 DPI_ADDRESS(dpi_alloc_fn)
@@ -115,6 +119,7 @@ DPI_GO(float, float32)
 %typemap(freearg) TYPE ""
 %enddef
 DPI_ADDRESS(SWIGTYPE *)
+DPI_ADDRESS(dpi_completion_fn)
 DPI_ADDRESS(dpi_log_fn)
 DPI_ADDRESS(dpi_progress_fn)
 DPI_ADDRESS(dpi_env *)
@@ -127,6 +132,11 @@ DPI_ADDRESS(dpi_context *)
 DPI_ADDRESS(dpi_rows *)
 DPI_ADDRESS(dpi_endpoint *)
 DPI_ADDRESS(const dpi_endpoint *)
+DPI_ADDRESS(dpi_batcher *)
+DPI_ADDRESS(const dpi_batcher *)
+DPI_ADDRESS(dpi_completion *)
+DPI_ADDRESS(uint64_t *)
+DPI_ADDRESS(size_t *)
 DPI_ADDRESS(dpi_batch *)
 DPI_ADDRESS(dpi_error *)
 DPI_ADDRESS(dpi_run_options *)
@@ -156,6 +166,7 @@ DPI_POINTER(dpi_model **, *uintptr)
 DPI_POINTER(dpi_context **, *uintptr)
 DPI_POINTER(dpi_rows **, *uintptr)
 DPI_POINTER(dpi_endpoint **, *uintptr)
+DPI_POINTER(dpi_batcher **, *uintptr)
 DPI_POINTER(uint64_t *version, *uint64)
 #endif
 
@@ -172,6 +183,8 @@ DPI_POINTER(uint64_t *version, *uint64)
 %ignore dpi_memory_hooks;
 %ignore dpi_run_options;
 %ignore dpi_context_view;
+%ignore dpi_completion;
+%ignore DPI_COMPLETION_1_2_SIZE;
 %ignore DPI_BATCH_1_0_SIZE;
 %ignore DPI_ERROR_1_0_SIZE;
 %ignore DPI_NODISCARD;
@@ -179,6 +192,8 @@ DPI_POINTER(uint64_t *version, *uint64)
 %ignore DPI_API;
 %include <dpi/dpi.h>
 %include <dpi/endpoint.h>
+%include <dpi/batcher.h>
+%include <dpi/metrics.h>
 
 /* ---- sizes and offsets of the structs, as the wrapper's compiler sees them -------------------------------- */
 #if defined(SWIGJAVA)
@@ -281,3 +296,13 @@ DPI_FIELD(dpi_context_view, ids)
 DPI_FIELD(dpi_context_view, offsets)
 DPI_FIELD(dpi_context_view, weights)
 DPI_FIELD(dpi_context_view, out)
+
+DPI_SIZE(dpi_completion)
+DPI_FIELD(dpi_completion, struct_size)
+DPI_FIELD(dpi_completion, status)
+DPI_FIELD(dpi_completion, user)
+DPI_FIELD(dpi_completion, ticket)
+DPI_FIELD(dpi_completion, version)
+DPI_FIELD(dpi_completion, queued_ns)
+DPI_FIELD(dpi_completion, run_ns)
+DPI_FIELD(dpi_completion, error)

@@ -20,6 +20,11 @@
 // a context that can be cancelled. NewBatch and NewContext give memory outside Go's heap for batches that are filled
 // again and again.
 //
+// # Small requests
+//
+// A Batcher (Model.NewBatcher, Endpoint.NewBatcher) scores concurrent small requests in one chunk. Submit returns a channel instead of
+// waiting; what the library writes meanwhile is memory outside Go's heap.
+//
 // # Errors
 //
 // Every error is an *Error with code, row, feature and text for errors.As; each code is a sentinel for errors.Is

@@ -22,9 +22,10 @@ type Endpoint struct {
 	config config
 	shape  atomic.Pointer[Model] // what its versions have in common, and no handle; nil until there is one
 
-	mu     sync.RWMutex // held for reading by all but Predict, which goes through the gate
-	closed bool
-	once   sync.Once
+	mu       sync.RWMutex // held for reading by all but Predict, which goes through the gate
+	closed   bool
+	batchers atomic.Int32 // the last one frees the endpoint if that was closed before
+	once     sync.Once
 }
 
 // NewEndpoint makes an endpoint without a version. The options are those of all its models; WithWarmUp sets "warm_up_rows", and WithContext is
@@ -267,6 +268,15 @@ func (e *Endpoint) StatusJSON() (text string, err error) {
 	return text, err
 }
 
+// SlowJSON is Model.SlowJSON over all versions.
+func (e *Endpoint) SlowJSON() (text string, err error) {
+	err = e.with(func() error {
+		text = native.Text(func(buf *byte, capacity uint64) uint64 { return native.Dpi_endpoint_slow_json(e.handle, buf, capacity) })
+		return nil
+	})
+	return text, err
+}
+
 // EndpointFile is a file that an endpoint was to load, and what became of it: Code and Error are OK and "" where it served.
 type EndpointFile struct {
 	Path    string `json:"path"`
@@ -286,7 +296,12 @@ type EndpointStatus struct {
 	Failures    map[Code]int64 `json:"failures"` // FailedLoads by code
 	Rollbacks   int64          `json:"rollbacks"`
 	LastLoad    EndpointFile   `json:"last_load"`
-	Follows     struct {
+	Memory      struct {       // of all versions together
+		HeldHostBytes   uint64 `json:"held_host_bytes"`
+		HeldDeviceBytes uint64 `json:"held_device_bytes"`
+		ForecastBytes   uint64 `json:"forecast_bytes"`
+	} `json:"memory"`
+	Follows struct {
 		Folder  string         `json:"folder"`
 		Code    Code           `json:"code"` // of the last look into the folder
 		Error   string         `json:"error"`
@@ -306,8 +321,8 @@ func (e *Endpoint) Status() (s EndpointStatus, err error) {
 	return s, nil
 }
 
-// Close waits for running calls, a load among them, and frees the endpoint; acquired models stay. Later calls fail with ErrClosed. Closing
-// again does nothing.
+// Close waits for running calls, a load among them, and frees the endpoint; acquired models stay, and its batchers work on, which keep its memory.
+// Later calls fail with ErrClosed. Closing again does nothing.
 func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		runtime.SetFinalizer(e, nil)
@@ -315,8 +330,18 @@ func (e *Endpoint) Close() error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.closed = true
-		native.Dpi_endpoint_free(e.handle)
-		e.handle = 0
+		if e.batchers.Load() == 0 {
+			native.Dpi_endpoint_free(e.handle)
+		}
 	})
 	return nil
+}
+
+// give ends the use of the endpoint by a batcher.
+func (e *Endpoint) give() {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.batchers.Add(-1) == 0 && e.closed {
+		native.Dpi_endpoint_free(e.handle)
+	}
 }

@@ -106,6 +106,30 @@ func (e *Env) PollLog() (level LogLevel, text string, ok bool) {
 	return level, text, ok
 }
 
+// MetricsFormat says how Env.Metrics writes; flags are joined by |.
+type MetricsFormat uint32
+
+// Formats. Zero is Prometheus' text format 0.0.4 with 4 bounds to an octave.
+const (
+	MetricsOpenMetrics MetricsFormat = 1 // OpenMetrics 1.0, Content-Type application/openmetrics-text; version=1.0.0; charset=utf-8
+	MetricsFine        MetricsFormat = 2 // every bound of the histograms, 16 to an octave
+)
+
+// Metrics has counters, latencies and sizes of all models and endpoints of the environment, for a monitoring system: what a service writes
+// behind its own at /metrics. metrics.h lists the families.
+func (e *Env) Metrics(format MetricsFormat) (text string, err error) {
+	err = e.with(func(handle uintptr) error {
+		text = native.Text(func(buf *byte, capacity uint64) uint64 {
+			return native.Dpi_metrics(handle, uint32(format), buf, capacity)
+		})
+		if text == "" && format&^(MetricsOpenMetrics|MetricsFine) != 0 {
+			return invalid("metrics: format %d has an unknown flag", format)
+		}
+		return nil
+	})
+	return text, err
+}
+
 // Close drops this handle; models loaded in the environment keep it until they are closed. Closing again does nothing.
 func (e *Env) Close() error {
 	e.mu.Lock()

@@ -25,7 +25,7 @@ const (
 	NoDevice        Code = 8  // the device asked for cannot be used; the text says why
 	Timeout         Code = 9  // the context's deadline passed
 	Cancelled       Code = 10 // the context was cancelled
-	QueueFull       Code = 11 // the host tier fetches as many rows as it may (options store.*): try again
+	QueueFull       Code = 11 // too many reads of the host tier (options store.*) or requests of a batcher (batch.queue) wait: try again
 	Closed          Code = 12 // used after Close
 	Forked          Code = 13 // the model belongs to the parent process
 	Version         Code = 14 // binding and library do not fit
@@ -96,8 +96,9 @@ func failure(f native.Failure) *Error {
 
 // failed is the error of a call that ran under ctx. The watcher sets the cancel flag when the context's deadline passes
 // too, and may be faster than the library's own clock: a deadline stays a Timeout.
-func (s *seat) failed(ctx context.Context) *Error {
-	e := failure(s.call.Failure())
+func (s *seat) failed(ctx context.Context) *Error { return ended(ctx, failure(s.call.Failure())) }
+
+func ended(ctx context.Context, e *Error) *Error {
 	if e.Code == Cancelled && ctx.Err() == context.DeadlineExceeded {
 		return contextError(ctx)
 	}

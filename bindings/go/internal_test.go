@@ -9,13 +9,13 @@ import (
 )
 
 func TestVersionTexts(t *testing.T) {
-	if err := fits(10000, 10000, "/x"); err != nil {
+	if err := fits(10200, 10200, "/x"); err != nil {
 		t.Fatal(err)
 	}
-	if err := fits(10203, 10000, "/x"); err != nil {
+	if err := fits(10403, 10200, "/x"); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ library, header uint32 }{{20000, 10000}, {10000, 10100}, {100, 10000}} {
+	for _, c := range []struct{ library, header uint32 }{{20200, 10200}, {10200, 10300}, {10100, 10000}, {100, 10200}} {
 		err := fits(c.library, c.header, "/some/libdpi.so.1")
 		if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "/some/libdpi.so.1") ||
 			!strings.Contains(err.Error(), versionText(c.library)) {

@@ -12,11 +12,11 @@ import (
 // BindingVersion is the version of this package. The library must have the same major and at least this minor version.
 const (
 	bindingMajor   = 1
-	bindingMinor   = 0
-	BindingVersion = "1.0.0"
+	bindingMinor   = 2
+	BindingVersion = "1.2.0"
 )
 
-// LibraryVersion is the version of the loaded library, "1.0.0".
+// LibraryVersion is the version of the loaded library, "1.2.0".
 func LibraryVersion() string { return versionText(native.Dpi_version()) }
 
 // LibraryPath is the file that the library was loaded from.

@@ -329,6 +329,9 @@ type Counters struct {
 // CountersJSON has every counter of the library, also those of a later one that Counters does not know.
 func (m *Model) CountersJSON() (string, error) { return m.json(native.Dpi_model_counters_json) }
 
+// SlowJSON has the last 64 calls that took as long as option "slow_us" says: when, how long each stage took, rows, ids by feature, and no values.
+func (m *Model) SlowJSON() (string, error) { return m.json(native.Dpi_model_slow_json) }
+
 // Counters reads the model's counters.
 func (m *Model) Counters() (Counters, error) {
 	var c Counters

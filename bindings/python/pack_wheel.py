@@ -29,16 +29,23 @@ Description-Content-Type: text/markdown
 
 {readme}"""
 WHEEL = "Wheel-Version: 1.0\nGenerator: dpi {version}\nRoot-Is-Purelib: false\nTag: {tag}\n"
+STABLE = "cp39-abi3"  # Py_LIMITED_API of CMakeLists.txt's dpi_python_stable
+MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
 
 
 def tag_of(tree):
-    """cp311-cp311-manylinux_2_34_x86_64, by the extension's name and the glibc that the libraries ask for."""
+    """cp39-abi3-manylinux_2_34_x86_64, by the extension's name, its processor and the glibc that the libraries ask for."""
     extension, = (tree / "dpi").glob("_native.*.so")
-    python = "cp" + re.match(r"_native\.cpython-(\d+)-x86_64-linux-gnu\.so", extension.name).group(1)
+    python = STABLE if extension.name == "_native.abi3.so" else None
+    if python is None:
+        one = "cp" + re.match(r"_native\.cpython-(\d+)-\w+-linux-gnu\.so", extension.name).group(1)
+        python = f"{one}-{one}"
+    head = subprocess.run(["readelf", "-hW", extension], capture_output=True, text=True, check=True).stdout
+    machine = MACHINES[re.search(r"Machine: +(.*)", head).group(1)]
     symbols = "".join(subprocess.run(["readelf", "-VW", lib], capture_output=True, text=True, check=True).stdout
                       for lib in (extension, tree / "dpi/libdpi.so.1"))
     minor = max(int(m) for m in re.findall(r"GLIBC_2\.(\d+)", symbols))
-    return f"{python}-{python}-manylinux_2_{minor}_x86_64"
+    return f"{python}-manylinux_2_{minor}_{machine}"
 
 
 def metadata(version, readme):

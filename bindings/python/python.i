@@ -1,12 +1,13 @@
 /* python.i - the Python part of bindings/dpi.i: the extension dpi._native. Every function of the C API one to one, pointers as integer
  * addresses (or None; bytes and bytearray where memory is read or filled), a dpi_error as an exception, a handle that a function makes as
  * its result. Texts are str or bytes. The GIL is released around every call but those on rows and small ones. Beside them the
- * hand-written calls over arrays, src/predict.h, src/raw.h and src/table.h.
+ * hand-written calls over arrays, src/predict.h, src/batcher.h, src/raw.h and src/table.h.
  */
 %{
 #define SWIG_PYTHON_STRICT_BYTE_CHAR
 #include "python/src/call.h"
 #include "python/src/predict.h"
+#include "python/src/batcher.h"
 #include "python/src/raw.h"
 #include "python/src/table.h"
 %}
@@ -36,6 +37,8 @@ DPI_ADDRESS(const float *)
 DPI_ADDRESS(const int64_t *)
 DPI_ADDRESS(uint64_t *)
 DPI_ADDRESS(const volatile int32_t *)
+DPI_ADDRESS(size_t *)
+DPI_ADDRESS(dpi_completion_fn)
 DPI_ADDRESS(dpi_log_fn)
 DPI_ADDRESS(dpi_progress_fn)
 DPI_ADDRESS(dpi_alloc_fn)
@@ -64,9 +67,12 @@ DPI_MADE(dpi_model)
 DPI_MADE(dpi_context)
 DPI_MADE(dpi_rows)
 DPI_MADE(dpi_endpoint)
+DPI_MADE(dpi_batcher)
 
 /* Short calls, and those on an object that one thread uses at a time: another thread does not get in between. */
 %nothread dpi_version;
+%nothread dpi_batcher_fd;
+%nothread dpi_batcher_cancel;
 %nothread dpi_status_name;
 %nothread dpi_options_create;
 %nothread dpi_options_set;
@@ -100,7 +106,12 @@ DPI_MADE(dpi_endpoint)
 %native(dpi_py_cell_retain) PyObject *dpi_py_cell_retain(PyObject *, PyObject *);
 %native(dpi_py_cell_close) PyObject *dpi_py_cell_close(PyObject *, PyObject *);
 %native(dpi_py_cell_free) PyObject *dpi_py_cell_free(PyObject *, PyObject *);
+%native(dpi_py_cell_sizes) PyObject *dpi_py_cell_sizes(PyObject *, PyObject *);
 %native(dpi_py_predict) PyObject *dpi_py_predict(PyObject *, PyObject *);
+%native(dpi_py_batcher_predict) PyObject *dpi_py_batcher_predict(PyObject *, PyObject *);
+%native(dpi_py_batcher_submit) PyObject *dpi_py_batcher_submit(PyObject *, PyObject *);
+%native(dpi_py_batcher_rows) PyObject *dpi_py_batcher_rows(PyObject *, PyObject *);
+%native(dpi_py_batcher_poll) PyObject *dpi_py_batcher_poll(PyObject *, PyObject *);
 %native(dpi_py_table_lookup) PyObject *dpi_py_table_lookup(PyObject *, PyObject *);
 %native(dpi_py_rows_predict) PyObject *dpi_py_rows_predict(PyObject *, PyObject *);
 %native(dpi_py_rows_fill) PyObject *dpi_py_rows_fill(PyObject *, PyObject *);

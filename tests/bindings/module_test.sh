@@ -9,8 +9,8 @@ build="$(cd "$1" && pwd -P)"
 work="$(mktemp -d)"
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 generated="$build/go/bindings/go/internal/native"
-for out in "$work/first" "$work/second"; do packaging/go/make_module.sh "$out" 1.0.0 bindings/go "$generated"; done
-cmp "$work/first/dpi-go-1.0.0.tar.gz" "$work/second/dpi-go-1.0.0.tar.gz"
+for out in "$work/first" "$work/second"; do packaging/go/make_module.sh "$out" 1.2.0 bindings/go "$generated"; done
+cmp "$work/first/dpi-go-1.2.0.tar.gz" "$work/second/dpi-go-1.2.0.tar.gz"
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 config="$(find "$work/prefix" -name dpi.pc)"
@@ -19,16 +19,16 @@ library="$(dirname "$(find "$work/prefix" -name libdpi.so.1)")"
 mkdir "$work/bin" "$work/consumer"
 for name in swig swig4.0 swig4.1; do printf '#!/bin/sh\necho "swig was called" >&2\nexit 97\n' >"$work/bin/$name"; done
 chmod +x "$work/bin"/*
-tar -xzf "$work/first/dpi-go-1.0.0.tar.gz" -C "$work"
+tar -xzf "$work/first/dpi-go-1.2.0.tar.gz" -C "$work"
 cp tests/bindings/consumer/main.go "$work/consumer/"
 cat >"$work/consumer/go.mod" <<MOD
 module example.org/consumer
 
 go 1.19
 
-require dpiframe.org/dpi v1.0.0
+require dpiframe.org/dpi v1.2.0
 
-replace dpiframe.org/dpi => ../dpi-go-1.0.0
+replace dpiframe.org/dpi => ../dpi-go-1.2.0
 MOD
 bundle="$PWD/weights/demo/adult_widedeep.h5"
 want="$("$build/bin/tests/reference_scores" "$bundle" 33 7 plain)"
@@ -45,6 +45,6 @@ GOFLAGS=-mod=mod go build -o program .
 ldd program | grep "libdpi.so.1 => $library/libdpi.so.1" >/dev/null
 same "by replace"
 GOFLAGS=-mod=mod go mod vendor
-rm -rf "$work/dpi-go-1.0.0" program
+rm -rf "$work/dpi-go-1.2.0" program
 GOFLAGS=-mod=vendor go build -o program .
 same "vendored"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what SWIG makes of bindings/dpi.i with dpi.h and endpoint.h: every function and constant in Go, Java and Python, every field's offset.
+"""Compares what SWIG makes of bindings/dpi.i with the headers dpi.h, endpoint.h, batcher.h and metrics.h: every function and constant in Go, Java and Python, every field's offset.
 
     names_test.py REPOSITORY [SWIG]
 
@@ -58,7 +58,7 @@ def setter_faults(root):
 
 def main():
     root, swig = Path(sys.argv[1]).resolve(), (sys.argv[2:] or ["swig"])[0]
-    functions, constants, fields = of_header("".join((root / "capi/include/dpi" / name).read_text() for name in ("dpi.h", "endpoint.h")))
+    functions, constants, fields = of_header("".join((root / "capi/include/dpi" / name).read_text() for name in ("dpi.h", "endpoint.h", "batcher.h", "metrics.h")))
     if len(functions) < 30 or len(constants) < 30 or len(fields) < 60:
         print("the header was not understood:", len(functions), len(constants), len(fields))
         return 1

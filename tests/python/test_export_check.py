@@ -68,7 +68,7 @@ def test_every_golden_bundle(bundle):
 def test_scores_that_differ_fail_with_numbers(tmp_path, monkeypatch):
     """The engine adds in float32, which a tolerance of half a step of float32 does not bear; the exporter's own float64 does."""
     small(tolerance=6e-8).write(tmp_path / "numpy.h5", check="numpy")
-    with pytest.raises(dpi_export.BundleError, match=r"the engine \(1\.0\.0 on cpu\) does not compute .*head 'ctr' logit: \d of 5 golden rows "
+    with pytest.raises(dpi_export.BundleError, match=r"the engine \(1\.2\.0 on cpu\) does not compute .*head 'ctr' logit: \d of 5 golden rows "
                        r"differ, first row \d: the engine computed -?\d+\.\d+, golden -?\d+\.\d+, tolerance 6e-08"):
         small(tolerance=6e-8).write(tmp_path / "engine.h5", check="engine")
     assert [p.name for p in tmp_path.iterdir()] == ["numpy.h5"]

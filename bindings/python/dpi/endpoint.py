@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Union
 
 from . import _native
 from .arrays import deadline_of
@@ -39,6 +39,7 @@ class Endpoint(Closing):
         finally:
             _native.dpi_options_free(held)
         self._lock = threading.Lock()  # of the next
+        self._batchers, self._left = 0, 0  # batchers over it, and the handle that the last of them frees after close()
         self._model: Optional[Model] = None  # the version that scored last
 
     def set(self, key: str, value: object) -> None:
@@ -129,10 +130,30 @@ class Endpoint(Closing):
         """Model.predict_raw on the current version, read by its own encoders."""
         return self._scored(lambda model: model.predict_raw(*arguments, **named))
 
+    def _batcher(self, options: int) -> int:
+        """The handle of a batcher, which keeps this endpoint's memory until _give()."""
+        with self._use as handle:
+            made = _native.dpi_batcher_create_endpoint(handle, options)
+            with self._lock:
+                self._batchers += 1
+            return int(made)
+
+    def _give(self) -> None:
+        with self._lock:
+            self._batchers -= 1
+            handle = 0 if self._batchers else self._left
+        if handle:
+            _native.dpi_endpoint_free(handle)
+
     def status(self) -> Dict[str, Any]:
         """The endpoint's versions, what was loaded and refused, and the folder that it follows: dpi_endpoint_status_json."""
         with self._use as handle:
             return dict(json.loads(text_of(lambda buf, size: _native.dpi_endpoint_status_json(handle, buf, size))))
+
+    def slow(self) -> List[Dict[str, Any]]:
+        """Model.slow over all versions."""
+        with self._use as handle:
+            return list(json.loads(text_of(lambda buf, size: _native.dpi_endpoint_slow_json(handle, buf, size))))
 
     @property
     def closed(self) -> bool:
@@ -140,13 +161,16 @@ class Endpoint(Closing):
         return self._use.address == 0
 
     def close(self) -> None:
-        """Later calls raise Closed. Waits for calls that run, a load among them. Acquired models stay. Closing again does nothing."""
+        """Later calls raise Closed. Waits for calls that run, a load among them. Acquired models stay. Batchers
+        work on, and the endpoint's memory goes with the last of them. Closing again does nothing."""
         handle = self._use.take()
         if handle:
-            _native.dpi_endpoint_free(handle)
             with self._lock:
+                self._left = handle if self._batchers else 0
                 if self._model is not None:
                     self._model.close()
+            if not self._left:
+                _native.dpi_endpoint_free(handle)
 
     def __del__(self) -> None:
         if hasattr(self, "_use") and hasattr(self, "_model"):

@@ -6,6 +6,7 @@ from typing import Iterator, NamedTuple
 from . import _native
 from .errors import Closed
 from .handle import Closing, Use
+from .library import text_of
 
 DEBUG, INFO, WARN, ERROR, OFF = "debug", "info", "warn", "error", "off"
 _LEVELS = {DEBUG: _native.DPI_LOG_DEBUG, INFO: _native.DPI_LOG_INFO, WARN: _native.DPI_LOG_WARN, ERROR: _native.DPI_LOG_ERROR,
@@ -73,6 +74,13 @@ class Env(Closing):
                 return
             component, _, rest = text.partition(": ")
             yield Message(_NAMES.get(number, str(number)), component, rest)
+
+    def metrics(self, *, openmetrics: bool = False, fine: bool = False) -> str:
+        """Counters, latencies and sizes of all models and endpoints of the environment, for a monitoring system: Prometheus' text format 0.0.4,
+        or OpenMetrics 1.0. metrics.h lists the families. fine: every bound of the histograms, 16 to an octave instead of 4."""
+        flags = (_native.DPI_METRICS_OPENMETRICS if openmetrics else 0) | (_native.DPI_METRICS_FINE if fine else 0)
+        with self._use as handle:
+            return text_of(lambda buf, cap: _native.dpi_metrics(handle, flags, buf, cap))
 
     def close(self) -> None:
         """Drops this handle; models loaded in the environment keep it. Closing again does nothing, and the process's stays."""

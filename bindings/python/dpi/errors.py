@@ -72,7 +72,7 @@ class Cancelled(Error):
 
 
 class QueueFull(Error):
-    """The host tier fetches as many rows as it may (options store.*): try again."""
+    """The host tier fetches as many rows as it may (options store.*), or as many requests wait in a batcher (batch.queue): try again."""
 
 
 class Closed(Error):

@@ -14,7 +14,7 @@ VERSION = f"{_native.DPI_VERSION_MAJOR}.{_native.DPI_VERSION_MINOR}.{_native.DPI
 
 
 def version() -> str:
-    """Version of the library that is loaded: "1.0.0"."""
+    """Version of the library that is loaded: "1.2.0"."""
     number = _native.dpi_version()
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 

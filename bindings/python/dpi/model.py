@@ -4,7 +4,7 @@ import collections.abc
 import json
 import os
 import warnings
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .raw import listed, no_feature, type_name
 from .rows import Rows
 from .schema import DENSE, NUMERIC, Feature, Info, read_features, read_info
 
-_LAYOUTS = {"row_major": _native.DPI_LAYOUT_ROW_MAJOR, "slot_major": _native.DPI_LAYOUT_SLOT_MAJOR}
+LAYOUTS = {"row_major": _native.DPI_LAYOUT_ROW_MAJOR, "slot_major": _native.DPI_LAYOUT_SLOT_MAJOR}
 _predict = _native.dpi_py_predict
 _table_lookup = _native.dpi_py_table_lookup
 Result = Union[np.ndarray, Tuple[np.ndarray, np.ndarray]]
@@ -136,7 +136,7 @@ class Model(Closing):
 
         Contiguous arrays of these types are read where they lie; others are converted first. They must not change during the call.
         """
-        order = 0 if layout == "row_major" else _LAYOUTS.get(layout, -1)
+        order = 0 if layout == "row_major" else LAYOUTS.get(layout, -1)
         parts, rest = (None, None, None, None, None), (out, logits, None, None)
         if shared is None and timeout is None and cancel is None:  # 0.2 us less for most calls; a small model's row takes 2
             result = _predict(self._cell, rows, ids, dense, offsets, weights, order, out, logits)
@@ -264,6 +264,11 @@ class Model(Closing):
         """Counts since the load: calls, rows, errors by code, waits, by feature what was missing, unknown, cut, and by table of the host
         tier what was late or handed out as the default: dpi_model_counters_json."""
         return self._json(_native.dpi_model_counters_json)
+
+    def slow(self) -> List[Dict[str, Any]]:
+        """The last 64 calls that took as long as option slow_us says: when, how long each stage took, rows, ids by feature, and no values;
+        empty without the option: dpi_model_slow_json."""
+        return list(self._json(_native.dpi_model_slow_json))
 
     def warm_up(self, max_rows: int) -> None:
         """Creates all contexts and runs batches of up to max_rows rows through each, so that no later call pays for a first time."""

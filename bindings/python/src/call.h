@@ -3,11 +3,12 @@
  * here leaves that file. */
 #ifndef DPI_PYTHON_CALL_H
 #define DPI_PYTHON_CALL_H
-#include <Python.h>
 #include <dpi/dpi.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "stable.h"
 
 /* From the package: error(code, row, feature, native_code, in_shared, message) makes an exception,
  * empty(shape) a new float32 array. */
@@ -24,18 +25,24 @@ static PyObject* dpi_py_setup(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-/* Sets the exception of an error that the library filled. */
-static void dpi_py_raise(const dpi_error* e) {
+/* The exception of an error that the library filled; NULL = another one is set. */
+static PyObject* dpi_py_exception(const dpi_error* e) {
   PyObject* text = PyUnicode_DecodeUTF8(e->message, (Py_ssize_t)strlen(e->message), "replace");
   PyObject* made = NULL;
   if (text != NULL && dpi_py_error_of != NULL) {
     made = PyObject_CallFunction(dpi_py_error_of, "iLLiiO", (int)e->code, (long long)e->row,
                                  (long long)e->feature, (int)e->native_code, (int)e->in_shared, text);
   }
+  Py_XDECREF(text);
+  return made;
+}
+
+/* Sets it. */
+static void dpi_py_raise(const dpi_error* e) {
+  PyObject* made = dpi_py_exception(e);
   if (made != NULL) PyErr_SetObject((PyObject*)Py_TYPE(made), made);
   if (made == NULL && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, e->message);
   Py_XDECREF(made);
-  Py_XDECREF(text);
 }
 
 /* A refusal of our own, in the library's words: row, feature -1 = none. Returns NULL. */

@@ -188,17 +188,19 @@ enum {
   A_SHORT = A_LAYOUT + 3
 };
 
-/* The arguments as A_COUNT of them, in `room` if need be; NULL = an exception is set. */
+/* The arguments as A_COUNT of them, in `room`; NULL = an exception is set. */
 static PyObject* const* dpi_py_arguments(PyObject* args, PyObject** room) {
-  PyObject* const* given = &PyTuple_GET_ITEM(args, 0);
-  if (PyTuple_GET_SIZE(args) == A_COUNT) return given;
-  if (PyTuple_GET_SIZE(args) != A_SHORT) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(args);
+  if (n != A_COUNT && n != A_SHORT) {
     PyErr_Format(PyExc_TypeError, "predict takes %d arguments, or %d", (int)A_COUNT, (int)A_SHORT);
     return NULL;
   }
-  for (int i = 0; i < A_COUNT; i++) room[i] = i <= A_LAYOUT ? given[i] : Py_None;
-  room[A_OUT] = given[A_LAYOUT + 1];
-  room[A_OUT + 1] = given[A_LAYOUT + 2];
+  dpi_py_items(args, n, room);
+  if (n == A_COUNT) return room;
+  PyObject *out = room[A_LAYOUT + 1], *logits = room[A_LAYOUT + 2];
+  for (int i = A_LAYOUT + 1; i < A_COUNT; i++) room[i] = Py_None;
+  room[A_OUT] = out;
+  room[A_OUT + 1] = logits;
   return room;
 }
 
@@ -276,7 +278,8 @@ static PyObject* dpi_py_rows_predict(PyObject* self, PyObject* args) {
   dpi_error e = DPI_ERROR_INIT;
   (void)self;
   if (PyTuple_GET_SIZE(args) != 6) return PyErr_Format(PyExc_TypeError, "rows_predict takes 6 arguments");
-  PyObject* const* a = &PyTuple_GET_ITEM(args, 0);
+  PyObject* room[6];
+  PyObject* const* a = dpi_py_items(args, 6, room);
   dpi_rows* rows = PyLong_AsVoidPtr(a[0]);
   const long long heads = PyLong_AsLongLong(a[1]);
   if (PyErr_Occurred()) return NULL;

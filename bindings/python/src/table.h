@@ -66,7 +66,8 @@ static PyObject* dpi_py_table_lookup(PyObject* self, PyObject* args) {
   dpi_error e = DPI_ERROR_INIT;
   (void)self;
   if (PyTuple_GET_SIZE(args) != 6) return PyErr_Format(PyExc_TypeError, "table_lookup takes 6 arguments");
-  PyObject* const* a = &PyTuple_GET_ITEM(args, 0);
+  PyObject* room[6];
+  PyObject* const* a = dpi_py_items(args, 6, room);
   memset(&l, 0, sizeof l);
   if (dpi_py_cell_enter(a[0], &l.model) == NULL) return NULL;
   const int form = dpi_py_lookup_begin(a, &l);

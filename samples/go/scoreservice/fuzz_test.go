@@ -39,7 +39,7 @@ func FuzzRequestBody(f *testing.F) {
 	if err := endpoint.Load(filepath.Join(root, "tests/bundle/data/small.h5"), 0); err != nil {
 		f.Fatal(err)
 	}
-	s, err := newService(endpoint, time.Minute)
+	s, err := newService(endpoint, time.Minute, true)
 	if err != nil {
 		f.Fatal(err)
 	}

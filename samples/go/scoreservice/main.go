@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,8 +26,19 @@ import (
 )
 
 type options struct {
-	bundle, follow, listen, device                     string
+	bundle, follow, listen, device, batch              string
 	warmUp, clientSeconds, scoringMillis, graceSeconds int
+	model                                              []dpi.Option
+}
+
+// option takes name=value, an option of the library for every version, such as store.redis_address.
+func (o *options) option(text string) error {
+	name, value, found := strings.Cut(text, "=")
+	if !found {
+		return fmt.Errorf("'%s' is not name=value", text)
+	}
+	o.model = append(o.model, dpi.WithOption(name, value))
+	return nil
 }
 
 func main() {
@@ -35,13 +47,21 @@ func main() {
 	flag.StringVar(&o.follow, "follow", "", "a folder: its newest v<number>.h5 is loaded soon after it comes there by rename")
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one")
 	flag.StringVar(&o.device, "device", "auto", "cpu, cuda or auto")
+	flag.StringVar(&o.batch, "batch", "off", "on: concurrent requests are scored together")
+	flag.Func("option", "name=value, repeated: options of the library for every version, such as store.redis_address=HOST:PORT", o.option)
 	flag.IntVar(&o.warmUp, "warm-up", 64, "rows of the warm-up batches")
 	flag.IntVar(&o.clientSeconds, "client-seconds", 5, "a client's time to send a request, and to take the answer")
 	flag.IntVar(&o.scoringMillis, "scoring-millis", 2000, "time to decode and score, from the end of a request's body")
 	flag.IntVar(&o.graceSeconds, "grace-seconds", 10, "time for what was begun, at shutdown")
 	flag.Parse()
+	wrong := ""
 	if o.bundle == "" && o.follow == "" {
-		fmt.Fprintln(os.Stderr, "wrong arguments: neither -bundle nor -follow is given")
+		wrong = "neither -bundle nor -follow is given"
+	} else if o.batch != "on" && o.batch != "off" {
+		wrong = fmt.Sprintf("option -batch: '%s' is neither on nor off", o.batch)
+	}
+	if wrong != "" {
+		fmt.Fprintln(os.Stderr, "wrong arguments: "+wrong)
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -66,10 +86,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer endpoint.Close()
-	s, err := newService(endpoint, time.Duration(o.scoringMillis)*time.Millisecond)
+	s, err := newService(endpoint, time.Duration(o.scoringMillis)*time.Millisecond, o.batch == "on")
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	go s.renewIdle(ctx)
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
@@ -104,7 +125,8 @@ func run(ctx context.Context, o options) error {
 // open makes the endpoint and waits until it has a version.
 func open(ctx context.Context, o options) (*dpi.Endpoint, error) {
 	// One row's score that is not finite is null in the answer and does not refuse the others.
-	e, err := dpi.NewEndpoint("scoreservice", dpi.WithDevice(o.device), dpi.WithWarmUp(o.warmUp), dpi.WithOption("nonfinite", "return"))
+	own := []dpi.Option{dpi.WithDevice(o.device), dpi.WithWarmUp(o.warmUp), dpi.WithOption("nonfinite", "return")}
+	e, err := dpi.NewEndpoint("scoreservice", append(own, o.model...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"sort"
 	"strconv"
@@ -21,7 +20,7 @@ type asked struct {
 	status int
 }
 
-// metrics counts what the HTTP side did; the model counts for itself.
+// metrics counts what the HTTP side did; the library counts calls, rows, errors and times itself.
 type metrics struct {
 	mu       sync.Mutex
 	requests map[asked]int64
@@ -87,17 +86,15 @@ var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 func label(name, value string) string { return name + `="` + escapes.Replace(value) + `"` }
 
-func (m *metrics) text(counters string, inFlight int, hostBytes, deviceBytes uint64, status dpi.EndpointStatus) ([]byte, error) {
+// text is the service's own page, and behind it the library's: no family is in both.
+func (m *metrics) text(inFlight int, status dpi.EndpointStatus) ([]byte, error) {
 	p := newPage()
 	m.own(p)
 	p.versions(status)
 	p.sample("dpi_http_in_flight", "gauge", "Requests to /score that are being received, scored or answered.", "", "",
 		strconv.Itoa(inFlight))
-	p.sample("dpi_model_host_bytes", "gauge", "Tables and weights in host memory.", "", "", strconv.FormatUint(hostBytes, 10))
-	p.sample("dpi_model_device_bytes", "gauge", "Tables and weights in device memory.", "", "",
-		strconv.FormatUint(deviceBytes, 10))
-	err := p.counters(counters)
-	return p.bytes(), err
+	library, err := dpi.DefaultEnv().Metrics(0)
+	return append(p.bytes(), library...), err
 }
 
 func (m *metrics) own(p *page) {
@@ -123,75 +120,4 @@ func (m *metrics) own(p *page) {
 	}
 	p.sample(name, "histogram", help, "_sum", "", strconv.FormatFloat(m.seconds, 'g', -1, 64))
 	p.sample(name, "histogram", help, "_count", "", strconv.FormatInt(total, 10))
-}
-
-// counters shows whatever the library counts.
-func (p *page) counters(text string) error {
-	tree := map[string]interface{}{}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&tree); err != nil {
-		return err
-	}
-	for _, key := range sortedKeys(tree) {
-		p.counter("dpi_"+key, key, "", tree[key])
-	}
-	return nil
-}
-
-// gauges are counters' keys whose numbers also fall, as those that end in _ms do.
-var gauges = map[string]bool{"queued": true, "running": true, "parked_now": true}
-
-// counter shows a number under its key, an object with its keys as a label, a list by its elements' names. What ends in _ms
-// or is one of gauges is a gauge, everything else only grows; true and false are the gauges 1 and 0. Errors are labelled by
-// name.
-func (p *page) counter(name, key, labels string, value interface{}) {
-	one := strings.TrimSuffix(key, "s")
-	switch v := value.(type) {
-	case json.Number:
-		help := "The library's counter `" + key + "` since the model was loaded."
-		if strings.HasSuffix(key, "_ms") || gauges[key] {
-			p.sample(name, "gauge", help, "", labels, v.String())
-		} else {
-			p.sample(name+"_total", "counter", help, "", labels, v.String())
-		}
-	case bool:
-		number := "0"
-		if v {
-			number = "1"
-		}
-		p.sample(name, "gauge", "The library's `"+key+"`.", "", labels, number)
-	case map[string]interface{}:
-		for _, k := range sortedKeys(v) {
-			named := k
-			if code, err := strconv.Atoi(k); err == nil && key == "errors" {
-				named = dpi.Code(code).CName()
-			}
-			p.counter(name, key, join(labels, label(one, named)), v[k])
-		}
-	case []interface{}:
-		for _, element := range v {
-			object, _ := element.(map[string]interface{})
-			named, _ := object["name"].(string)
-			for _, k := range sortedKeys(object) {
-				p.counter(strings.TrimSuffix(name, "s")+"_"+k, k, join(labels, label(one, named)), object[k])
-			}
-		}
-	}
-}
-
-func join(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + "," + b
-}
-
-func sortedKeys(m map[string]interface{}) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }

@@ -80,6 +80,7 @@ func (w *worker) close() {
 
 type service struct {
 	endpoint *dpi.Endpoint
+	batcher  *dpi.Batcher // nil: each request is scored by itself
 	heads    []string
 	schema   []dpi.Feature
 	places   chan struct{}
@@ -91,7 +92,7 @@ type service struct {
 }
 
 // newService serves an endpoint that has a version. Heads, and features with their names, are the same in all that follow.
-func newService(endpoint *dpi.Endpoint, scoringTime time.Duration) (*service, error) {
+func newService(endpoint *dpi.Endpoint, scoringTime time.Duration, batch bool) (*service, error) {
 	model, err := endpoint.Acquire()
 	if err != nil {
 		return nil, err
@@ -100,6 +101,13 @@ func newService(endpoint *dpi.Endpoint, scoringTime time.Duration) (*service, er
 	s := &service{endpoint: endpoint, heads: model.Heads(), schema: model.Schema(), metrics: newMetrics(),
 		places: make(chan struct{}, maxRequests), scoringTime: scoringTime}
 	count := 2 * runtime.GOMAXPROCS(0)
+	if batch {
+		roomy := []dpi.Option{dpi.WithOption("batch.max_rows", "1024"), dpi.WithOption("batch.queue", "16")} // all requests may wait
+		if s.batcher, err = endpoint.NewBatcher(append(roomy, dpi.WithConcurrency(maxRequests))...); err != nil {
+			return nil, err
+		}
+		count = maxRequests // those that wait for a chunk are what the next one is made of
+	}
 	s.workers = make(chan *worker, count)
 	for i := 0; i < count; i++ {
 		w := &worker{}
@@ -109,6 +117,21 @@ func newService(endpoint *dpi.Endpoint, scoringTime time.Duration) (*service, er
 		s.workers <- w
 	}
 	return s, nil
+}
+
+func (s *service) close() {
+	if s.batcher != nil {
+		_ = s.batcher.Close()
+	}
+}
+
+// predict scores the worker's rows, with those of other requests where there is a batcher.
+func (s *service) predict(ctx context.Context, w *worker, scores []float32) error {
+	if s.batcher == nil {
+		return w.rows.Predict(ctx, scores)
+	}
+	_, err := s.batcher.PredictRows(ctx, w.rows, scores)
+	return err
 }
 
 // renewIdle brings workers that no request uses to a new version soon, so that the memory of the old one is given back.
@@ -214,7 +237,7 @@ func (s *service) score(r *http.Request) (*answer, error) {
 	if count > len(w.scores) {
 		w.scores = make([]float32, count)
 	}
-	if err := w.rows.Predict(ctx, w.scores[:count]); err != nil {
+	if err := s.predict(ctx, w, w.scores[:count]); err != nil {
 		return nil, unscored(r, w.reader.blame(err))
 	}
 	return &answer{http.StatusOK, "application/json", s.answerText(w.scores[:count]), w.model.Info().Version}, nil
@@ -350,20 +373,10 @@ func (s *service) health(*http.Request) (*answer, error) {
 }
 
 func (s *service) metricsText(*http.Request) (*answer, error) {
-	model, err := s.endpoint.Acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer model.Close()
-	counters, err := model.CountersJSON()
-	if err != nil {
-		return nil, err
-	}
 	status, err := s.endpoint.Status()
 	if err != nil {
 		return nil, err
 	}
-	info := model.Info()
-	body, err := s.metrics.text(counters, len(s.places), info.HostBytes, info.DeviceBytes, status)
+	body, err := s.metrics.text(len(s.places), status)
 	return &answer{http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", body, 0}, err
 }

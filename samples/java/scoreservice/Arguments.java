@@ -1,7 +1,9 @@
 package scoreservice;
 
 import java.net.InetSocketAddress;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /** The command line: {@code -name value} pairs. */
@@ -9,6 +11,9 @@ final class Arguments {
   String bundle;
   String follow;
   String device = "auto";
+  boolean batch;
+  /** Options of the library for every version, such as store.redis_address. */
+  final Map<String, String> model = new LinkedHashMap<>();
   int warmUp = 64;
   int clientSeconds = 5;
   int scoringMillis = 2000;
@@ -21,6 +26,8 @@ final class Arguments {
       "  -follow          a folder: its newest v<number>.h5 is loaded soon after it comes there by rename",
       "  -listen          address (127.0.0.1:8080); port 0 takes a free one",
       "  -device          cpu, cuda or auto",
+      "  -batch           on: concurrent requests are scored together (off)",
+      "  -option          name=value, repeated: options of the library for every version, such as store.redis_address=HOST:PORT",
       "  -warm-up         rows of the warm-up batches (64)",
       "  -client-seconds  a client's time to send a request, and to take the answer (5)",
       "  -scoring-millis  time to decode and score, from the end of a request's body (2000)",
@@ -53,6 +60,8 @@ final class Arguments {
       case "-follow" -> follow = value;
       case "-listen" -> listen = value;
       case "-device" -> device = value;
+      case "-batch" -> batch = isOn(name, value);
+      case "-option" -> option(name, value);
       case "-warm-up" -> warmUp = whole(name, value);
       case "-client-seconds" -> clientSeconds = whole(name, value);
       case "-scoring-millis" -> scoringMillis = whole(name, value);
@@ -61,10 +70,21 @@ final class Arguments {
     }
   }
 
+  private void option(String name, String value) {
+    int at = value.indexOf('=');
+    if (at < 0) throw new IllegalArgumentException("option " + name + ": '" + value + "' is not name=value");
+    model.put(value.substring(0, at), value.substring(at + 1));
+  }
+
   InetSocketAddress listen() {
     int colon = listen.lastIndexOf(':');
     if (colon < 0) throw new IllegalArgumentException("option -listen: '" + listen + "' is no ADDRESS:PORT");
     return new InetSocketAddress(listen.substring(0, colon), whole("-listen", listen.substring(colon + 1)));
+  }
+
+  private static boolean isOn(String name, String value) {
+    if (!value.equals("on") && !value.equals("off")) throw new IllegalArgumentException("option " + name + ": '" + value + "' is neither on nor off");
+    return value.equals("on");
   }
 
   private static int whole(String name, String value) {

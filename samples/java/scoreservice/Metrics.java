@@ -1,19 +1,14 @@
 package scoreservice;
 
-import com.google.gson.JsonElement;
-import com.google.gson.JsonObject;
-import com.google.gson.JsonParser;
 import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
-import org.dpiframe.ModelInfo;
-import org.dpiframe.Status;
+import org.dpiframe.Environment;
 
-/** Counts what the HTTP side did, and writes it with the library's own counters in Prometheus' text format. */
-public final class Metrics {
+/** Counts what the HTTP side did, and writes it in Prometheus' text format, with the library's own page behind it. */
+final class Metrics {
   /** Upper ends of the histogram's buckets, in seconds. */
   private static final String[] ENDS =
       {"0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10"};
@@ -40,15 +35,13 @@ public final class Metrics {
     causes.merge(cause, 1L, Long::sum);
   }
 
-  String text(String counters, int inFlight, ModelInfo info, Versions versions) {
+  /** The service's own page, and behind it the library's: no family is in both. */
+  String text(int inFlight, Versions versions) {
     Page page = new Page();
     own(page);
     versions.show(page);
     page.sample("dpi_http_in_flight", "gauge", "Requests to /score that are being received, scored or answered.", "", "", inFlight);
-    page.sample("dpi_model_host_bytes", "gauge", "Tables and weights in host memory.", "", "", info.hostBytes());
-    page.sample("dpi_model_device_bytes", "gauge", "Tables and weights in device memory.", "", "", info.deviceBytes());
-    page.counters(counters);
-    return page.text();
+    return page.text() + Environment.process().metrics();
   }
 
   private synchronized void own(Page page) {
@@ -72,7 +65,7 @@ public final class Metrics {
   }
 
   /** Collects samples under their metric, since a metric's samples must stand together. */
-  public static final class Page {
+  static final class Page {
     private final Map<String, StringBuilder> metrics = new LinkedHashMap<>();
 
     void sample(String name, String kind, String help, String suffix, String labels, Number value) {
@@ -80,54 +73,7 @@ public final class Metrics {
           .append(name).append(suffix).append(labels.isEmpty() ? "" : "{" + labels + "}").append(' ').append(value).append('\n');
     }
 
-    /** Shows whatever the library counts. */
-    public void counters(String text) {
-      JsonParser.parseString(text).getAsJsonObject().entrySet()
-          .forEach(e -> counter("dpi_" + e.getKey(), e.getKey(), "", e.getValue()));
-    }
-
-    /** Keys whose numbers also fall, as those that end in _ms do. */
-    private static final Set<String> GAUGES = Set.of("queued", "running", "parked_now");
-
-    /**
-     * A number under its key; an object with its keys as a label; a list by its elements' names. What ends in _ms or is one of
-     * GAUGES is a gauge, everything else only grows; true and false are the gauges 1 and 0. Errors are labelled by name.
-     */
-    private void counter(String name, String key, String labels, JsonElement value) {
-      String one = singular(key);
-      if (value.isJsonObject()) {
-        value.getAsJsonObject().entrySet()
-            .forEach(e -> counter(name, key, join(labels, label(one, named(key, e.getKey()))), e.getValue()));
-      } else if (value.isJsonArray()) {
-        for (JsonElement element : value.getAsJsonArray()) {
-          JsonObject object = element.getAsJsonObject();
-          String named = join(labels, label(one, object.get("name").getAsString()));
-          object.entrySet().forEach(e -> counter(singular(name) + "_" + e.getKey(), e.getKey(), named, e.getValue()));
-        }
-      } else if (value.getAsJsonPrimitive().isNumber()) {
-        boolean gauge = key.endsWith("_ms") || GAUGES.contains(key);
-        sample(gauge ? name : name + "_total", gauge ? "gauge" : "counter",
-            "The library's counter `" + key + "` since the model was loaded.", "", labels, value.getAsNumber());
-      } else if (value.getAsJsonPrimitive().isBoolean()) {
-        sample(name, "gauge", "The library's `" + key + "`.", "", labels, value.getAsBoolean() ? 1 : 0);
-      }
-    }
-
-    private static String named(String key, String one) {
-      if (!key.equals("errors") || !one.matches("\\d{1,4}")) return one;
-      Status status = Status.of(Integer.parseInt(one));
-      return status == Status.UNKNOWN ? one : status.cName();
-    }
-
-    private static String singular(String key) {
-      return key.endsWith("s") ? key.substring(0, key.length() - 1) : key;
-    }
-
-    private static String join(String a, String b) {
-      return a.isEmpty() ? b : a + "," + b;
-    }
-
-    public String text() {
+    String text() {
       return String.join("", metrics.values());
     }
   }

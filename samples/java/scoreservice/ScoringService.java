@@ -20,6 +20,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import org.dpiframe.Batcher;
 import org.dpiframe.Dpi;
 import org.dpiframe.DpiException;
 import org.dpiframe.Endpoint;
@@ -44,6 +45,7 @@ public final class ScoringService {
 
   private final Gson gson = new Gson();
   private final Endpoint endpoint;
+  private final Batcher batcher;  // null: each request is scored by itself
   private final Schema schema;  // heads, and features with their names, are the same in every version
   private final String heads;
   private final HttpServer server;
@@ -61,9 +63,12 @@ public final class ScoringService {
     }
     heads = gson.toJson(schema.heads());
     this.arguments = arguments;
-    int count = 2 * Runtime.getRuntime().availableProcessors();
+    Options roomy = new Options().set("batch.max_rows", "1024").set("batch.queue", "16");  // all requests may wait
+    batcher = arguments.batch ? endpoint.newBatcher(roomy) : null;
+    // Those that wait for a chunk are what the next one is made of.
+    int count = arguments.batch ? Limits.REQUESTS : 2 * Runtime.getRuntime().availableProcessors();
     workers = new ArrayBlockingQueue<>(count, true);
-    for (int i = 0; i < count; i++) workers.add(new Worker(endpoint));
+    for (int i = 0; i < count; i++) workers.add(new Worker(endpoint, batcher));
     limitClients(arguments);
     server = HttpServer.create(arguments.listen(), 128);
     ThreadPoolExecutor threads =
@@ -134,12 +139,7 @@ public final class ScoringService {
         break;
       case "/metrics":
         String type = "text/plain; version=0.0.4; charset=utf-8";
-        handler = e -> {
-          try (Model model = endpoint.acquire()) {
-            int inFlight = Limits.REQUESTS - places.availablePermits();
-            return new Answer(200, type, metrics.text(model.countersJson(), inFlight, model.info(), Versions.of(endpoint)));
-          }
-        };
+        handler = e -> new Answer(200, type, metrics.text(Limits.REQUESTS - places.availablePermits(), Versions.of(endpoint)));
         break;
       default:
         return e -> refuse(Cause.PATH, "no such path");
@@ -290,6 +290,7 @@ public final class ScoringService {
     }
     server.stop(0);
     if (finished) {
+      if (batcher != null) batcher.close();
       for (Worker worker : workers) worker.close();
       endpoint.close();
     }
@@ -328,6 +329,7 @@ public final class ScoringService {
   private static Endpoint open(Arguments arguments) {
     // One row's score that is not finite is null in the answer and does not refuse the others.
     Options options = new Options().set("device", arguments.device).set("nonfinite", "return");
+    arguments.model.forEach(options::set);
     Endpoint endpoint = new Endpoint("scoreservice", options);
     endpoint.set("warm_up_rows", "" + arguments.warmUp);
     if (arguments.bundle != null) endpoint.load(arguments.bundle);

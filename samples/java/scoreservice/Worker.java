@@ -1,5 +1,6 @@
 package scoreservice;
 
+import org.dpiframe.Batcher;
 import org.dpiframe.Control;
 import org.dpiframe.DpiException;
 import org.dpiframe.Endpoint;
@@ -15,12 +16,14 @@ final class Worker {
   final Scores scores;
   final Control control = new Control();
   private final Endpoint endpoint;
+  private final Batcher batcher;  // null: each request is scored by itself
   private Model model;
   private Rows rows;
   private RowReader reader;
 
-  Worker(Endpoint endpoint) {
+  Worker(Endpoint endpoint, Batcher batcher) {
     this.endpoint = endpoint;
+    this.batcher = batcher;
     renew();
     scores = model.newScores(Limits.ROWS);
   }
@@ -47,7 +50,12 @@ final class Worker {
     rows.clear();
     reader.read(body);
     try {
-      rows.predict(scores, control.deadlineNanos(deadline));
+      control.deadlineNanos(deadline);
+      if (batcher != null) {
+        batcher.predict(rows, scores, control);
+      } else {
+        rows.predict(scores, control);
+      }
     } catch (DpiException e) {
       throw reader.blame(e);
     }

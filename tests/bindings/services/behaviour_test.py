@@ -56,7 +56,7 @@ def test_case(service, case):
 
 
 ARGUMENTS = [(["-help"], 0, "-follow"), ([], 2, "-follow"), (["-bundle"], 2, "-bundle"), (["-bundle", "x.h5", "-warm-up", "many"], 2, "-warm-up"),
-             (["-bundle", "x.h5", "-no-such", "1"], 2, "-no-such")]
+             (["-bundle", "x.h5", "-no-such", "1"], 2, "-no-such"), (["-bundle", "x.h5", "-option", "store.down"], 2, "'store.down' is not name=value")]
 
 
 @pytest.mark.parametrize("arguments, status, named", ARGUMENTS, ids=[" ".join(a) or "none" for a, _, _ in ARGUMENTS])
@@ -71,7 +71,8 @@ def test_a_start_that_fails_says_why(bundle):
     """No model, then an address that is taken: status 1, and the reason without a stack."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for arguments, named in ((["-bundle", "no_such.h5"], "no_such.h5: cannot be opened"), (["-bundle", str(bundle), "-listen", f"127.0.0.1:{port}"], f"127.0.0.1:{port}: ")):
+        for arguments, named in ((["-bundle", "no_such.h5"], "no_such.h5: cannot be opened"),
+                                 (["-bundle", str(bundle), "-option", "store.down=fail", "-option", "no.such=1"], "no.such"), (["-bundle", str(bundle), "-listen", f"127.0.0.1:{port}"], f"127.0.0.1:{port}: ")):
             done = subprocess.run([*shlex.split(os.environ["DPI_TEST_SERVICE"]), *arguments], capture_output=True, text=True, timeout=client.TIMEOUT)
             assert done.returncode == 1 and named in done.stderr and not re.search(r"Exception|\tat ", done.stderr), done.stderr
 

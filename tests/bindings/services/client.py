@@ -99,8 +99,10 @@ class Service:
 def started(bundle, log, *options):
     """Without options all times are long, so that a slow machine does not matter where a test does not look for their end."""
     service = Service(bundle, log, *(options or ("-client-seconds", "60", "-scoring-millis", "60000")))
-    yield service
-    service.end()
+    try:
+        yield service
+    finally:  # also where a fixture fails that began it
+        service.end()
     text = log.read_text()
     for wrong in ("internal error", "Exception", "OutOfMemory", "panic", "goroutine "):
         assert wrong not in text, text

@@ -1,9 +1,12 @@
 """/metrics as Prometheus reads it."""
 
 import pathlib
+import subprocess
 
 from prometheus_client.parser import text_string_to_metric_families
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+OURS = {"endpoint": "scoreservice"}  # on every sample of the library's page
 REFUSED = {"path", "method", "too_large", "json", "value", "overload", "timeout", "unavailable", "stopping", "client", "internal"}
 
 
@@ -28,7 +31,11 @@ def test_every_request_is_counted(fresh):
     for rows in ([{"uid": 7}], [{"uid": 8}, {}], [{"history": ["a"] * 5}]):
         assert fresh.score({"rows": rows})[0] == 200
     library(families(fresh))
-    assert value(before["dpi_model_host_bytes"]) > 0 and value(before["dpi_model_device_bytes"]) == 0
+    assert value(before["dpi_model_host_bytes"], **OURS) > 0 and value(before["dpi_model_device_bytes"], **OURS) == 0
+    held = before["dpi_endpoint_held_bytes"]
+    assert held.type == "gauge" and value(held, where="device", **OURS) == 0
+    # Weights and tables at least, and never more than the forecast, which has every context that the service may take.
+    assert value(before["dpi_model_host_bytes"], **OURS) <= value(held, where="host", **OURS) <= value(before["dpi_endpoint_forecast_bytes"], **OURS)
     assert fresh.score({"rows": [{"nope": 1}]})[0] == 400
     assert fresh.score({"rows": [{"day": 4}]})[0] == 400  # refused by the model itself
     assert fresh.score([])[0] == 400
@@ -44,17 +51,21 @@ def test_every_request_is_counted(fresh):
     refused = {s.labels["cause"]: s.value for s in after["dpi_http_refused"].samples}
     assert refused == {**dict.fromkeys(REFUSED, 0), "value": 2, "json": 1, "method": 1, "path": 1}
     assert after["dpi_http_in_flight"].type == "gauge" and value(after["dpi_http_in_flight"]) == 0
-    assert value(after["dpi_errors"], error="DPI_E_INVALID_ARGUMENT") == 1
+    assert value(after["dpi_errors"], error="DPI_E_INVALID_ARGUMENT", **OURS) == 1
     histogram(after["dpi_http_score_seconds"], 7)
 
 
 def library(found):
-    """The counters of the library that three good requests moved."""
-    assert value(found["dpi_calls"]) == 3 and value(found["dpi_rows"]) == 4
+    """What three good requests moved on the library's page."""
+    assert value(found["dpi_calls"], **OURS) == 3 and value(found["dpi_rows"], **OURS) == 4
     assert found["dpi_calls"].type == "counter"
-    assert value(found["dpi_feature_cut"], feature="history") == 1
-    assert value(found["dpi_feature_missing"], feature="uid") == 2
-    assert found["dpi_longest_wait_ms"].type == "gauge"
+    assert value(found["dpi_feature_cut"], feature="history", **OURS) == 1
+    assert value(found["dpi_feature_missing"], feature="uid", **OURS) == 2
+    assert found["dpi_longest_wait_seconds"].type == "gauge"
+    for name, unit in (("dpi_call_seconds", None), ("dpi_call_rows", 4), ("dpi_wait_seconds", None)):
+        sums = {s.name: s.value for s in found[name].samples if s.labels == OURS}
+        assert found[name].type == "histogram" and sums[name + "_count"] == 3 and unit in (None, sums[name + "_sum"])
+    assert {s.labels["stage"] for s in found["dpi_stage_seconds"].samples} == {"resolve", "fetch", "lookup", "compute", "copy"}
 
 
 def histogram(family, count):
@@ -70,13 +81,22 @@ def histogram(family, count):
     assert sums["dpi_http_score_seconds_sum"] <= sum((high if high < 1e9 else 1e9) * n for _, high, n in each)
 
 
+def test_promtool_takes_the_page(fresh):
+    assert fresh.score({"rows": [{"uid": 7}]})[0] == 200
+    text = fresh.metrics()
+    said = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+    assert said.returncode == 0 and not said.stderr, said.stderr
+    twice = subprocess.run(["promtool", "check", "metrics"], input=text + text, capture_output=True, text=True)
+    assert twice.returncode != 0
+
+
 def test_prometheus_reads_made_up_counters():
-    """The services' own tests compare what they make of counters.json with this file; here it is compared with Prometheus."""
-    text = (pathlib.Path(__file__).parent / "counters.txt").read_text()
+    """The library's own test compares what it makes of made_up_counters.json with this file; here it is compared with Prometheus."""
+    text = (ROOT / "tests/runtime/made_up_counters.txt").read_text()
     found = {f.name: f for f in text_string_to_metric_families(text)}
-    assert {f.type for f in found.values()} == {"counter", "gauge"} and len(found) == 14
+    assert {f.type for f in found.values()} == {"counter", "gauge"} and len(found) == 23
     assert value(found["dpi_errors"], error='a"b\\c\nd') == 1
     assert value(found["dpi_feature_causes"], feature="city [home]", cause="unknown") == 5
     assert value(found["dpi_store_up"], store="redis") == 0 and value(found["dpi_store_node_up"], store="redis", node="a:1") == 1
-    assert value(found["dpi_longest_wait_ms"]) == 1.25
+    assert value(found["dpi_longest_wait_seconds"]) == 0.00125 and value(found["dpi_tier_read_seconds"], tier="users") == 2.5
     assert value(found["dpi_made_up"], made_up="first") == float(2**63 - 1)  # as every value of Prometheus

@@ -61,8 +61,9 @@ type Failure struct {
 }
 
 // Failure reads the error of the last call.
-func (c Call) Failure() Failure {
-	e := &c.c.error
+func (c Call) Failure() Failure { return failureOf(&c.c.error) }
+
+func failureOf(e *C.dpi_error) Failure {
 	return Failure{int32(e.code), int32(e.native_code), int64(e.row), int64(e.feature), e.in_shared != 0,
 		C.GoString(&e.message[0])}
 }

@@ -17,14 +17,17 @@ typedef struct dpi_go_call {
   int32_t cancel; /* written by a goroutine while the call runs */
 } dpi_go_call;
 
+/* Of zeroed memory. */
+static inline void dpi_go_call_init(dpi_go_call* c) {
+  c->error.struct_size = sizeof c->error;
+  c->run.struct_size = sizeof c->run;
+  c->run.cancel = &c->cancel;
+  c->run.version = &c->version;
+}
+
 static inline dpi_go_call* dpi_go_call_new(void) {
   dpi_go_call* c = calloc(1, sizeof *c);
-  if (c != NULL) {
-    c->error.struct_size = sizeof c->error;
-    c->run.struct_size = sizeof c->run;
-    c->run.cancel = &c->cancel;
-    c->run.version = &c->version;
-  }
+  if (c != NULL) dpi_go_call_init(c);
   return c;
 }
 
@@ -53,8 +56,38 @@ static inline int32_t dpi_go_predict(uintptr_t model, uintptr_t call, int64_t ro
                           &c->error);
 }
 
+/* The struct with Go's pointers lives on the C stack for the length of a call only. */
+static inline void dpi_go_fill_batch(dpi_batch* b, int64_t rows, const float* dense, int64_t dense_stride,
+                                     const int64_t* ids, int64_t nnz, const int64_t* offsets,
+                                     const float* weights, int32_t layout, int64_t shared_rows,
+                                     const int64_t* shared_offsets, const float* shared_dense,
+                                     int64_t shared_dense_stride, const int64_t* shared_ids,
+                                     int64_t shared_nnz, const int64_t* shared_bag_offsets,
+                                     const float* shared_weights) {
+  const dpi_batch none = {0};
+  *b = none;
+  b->struct_size = sizeof *b;
+  b->rows = rows;
+  b->dense = dense;
+  b->dense_stride = dense_stride;
+  b->ids = ids;
+  b->offsets = offsets;
+  b->weights = weights;
+  b->nnz = nnz;
+  b->layout = layout;
+  b->memory = DPI_MEM_HOST;
+  b->shared_rows = shared_rows;
+  b->shared_offsets = shared_offsets;
+  b->shared_dense = shared_dense;
+  b->shared_dense_stride = shared_dense_stride;
+  b->shared_ids = shared_ids;
+  b->shared_nnz = shared_nnz;
+  b->shared_bag_offsets = shared_bag_offsets;
+  b->shared_weights = shared_weights;
+}
+
 /* A batch with a shared part, or any batch on a context or an endpoint (not 0). The caller has checked the
- * lengths. The struct with Go's pointers lives on the C stack for the length of the call only. */
+ * lengths. */
 static inline int32_t dpi_go_predict_batch(uintptr_t model, uintptr_t context, uintptr_t endpoint,
                                            uintptr_t call, int64_t rows, const float* dense,
                                            int64_t dense_stride, const int64_t* ids, int64_t nnz,
@@ -65,25 +98,10 @@ static inline int32_t dpi_go_predict_batch(uintptr_t model, uintptr_t context, u
                                            const int64_t* shared_bag_offsets, const float* shared_weights,
                                            float* out, int64_t out_len, int64_t timeout_ns) {
   dpi_go_call* c = (dpi_go_call*)call;
-  dpi_batch b = {0};
-  b.struct_size = sizeof b;
-  b.rows = rows;
-  b.dense = dense;
-  b.dense_stride = dense_stride;
-  b.ids = ids;
-  b.offsets = offsets;
-  b.weights = weights;
-  b.nnz = nnz;
-  b.layout = layout;
-  b.memory = DPI_MEM_HOST;
-  b.shared_rows = shared_rows;
-  b.shared_offsets = shared_offsets;
-  b.shared_dense = shared_dense;
-  b.shared_dense_stride = shared_dense_stride;
-  b.shared_ids = shared_ids;
-  b.shared_nnz = shared_nnz;
-  b.shared_bag_offsets = shared_bag_offsets;
-  b.shared_weights = shared_weights;
+  dpi_batch b;
+  dpi_go_fill_batch(&b, rows, dense, dense_stride, ids, nnz, offsets, weights, layout, shared_rows,
+                    shared_offsets, shared_dense, shared_dense_stride, shared_ids, shared_nnz,
+                    shared_bag_offsets, shared_weights);
   c->run.deadline_ns = dpi_go_deadline(timeout_ns);
   if (context != 0)
     return dpi_context_predict_batch((dpi_context*)context, &b, out, (size_t)out_len, &c->run, &c->error);

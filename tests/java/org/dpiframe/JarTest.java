@@ -172,9 +172,9 @@ class JarTest {
     Path plugin = temp.resolve("libdpi_cuda.so");
     Support.run(List.of("cc", "-shared", "-fPIC", "-o", plugin.toString(), source.toString()));
     String script = Support.ROOT.resolve("packaging/jar/make_cuda_jar.sh").toString();
-    Support.run(List.of(script, temp.toString(), "1.0.0", plugin.toString(),
+    Support.run(List.of(script, temp.toString(), "1.2.0", plugin.toString(),
         Support.BIN.resolveSibling("packaging").toString()));
-    return temp.resolve("dpi-1.0.0-cuda13.jar");
+    return temp.resolve("dpi-1.2.0-cuda13.jar");
   }
 
   private static Path extracted(Path base) throws Exception {

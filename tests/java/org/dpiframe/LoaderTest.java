@@ -55,7 +55,7 @@ class LoaderTest {
       assertEquals("rwx------", mode(base));
       try (Stream<Path> folders = Files.list(base)) {
         Path folder = folders.reduce((a, b) -> { throw new IllegalStateException("two folders"); }).orElseThrow();
-        assertTrue(folder.getFileName().toString().matches("1\\.0\\.0-[0-9a-f]{32}"), folder.toString());
+        assertTrue(folder.getFileName().toString().matches("1\\.2\\.0-[0-9a-f]{32}"), folder.toString());
         assertEquals("rwx------", mode(folder));
         try (Stream<Path> files = Files.list(folder)) {
           assertEquals(2, files.count());
@@ -82,6 +82,17 @@ class LoaderTest {
     String out = child("-Ddpi.native.extractDir=/proc/dpi");
     assertTrue(out.startsWith("NOT_FOUND ") && out.contains("extracting to /proc/dpi"), out);
     assertTrue(out.contains("system: no libdpi_jni.so"), out);
+  }
+
+  /** A processor is looked for by its own name, and one that the JAR has nothing for is named. */
+  @Test
+  void takesTheLibraryOfItsProcessor() throws Exception {
+    assertEquals("x86_64", Loader.machine("amd64"));
+    assertEquals("aarch64", Loader.machine("aarch64"));
+    String out = child("-Dos.arch=riscv64", "-Ddpi.native.extractDir=" + temp.resolve("other"));
+    assertTrue(out.startsWith("NOT_FOUND ") && out.contains("JAR: no entry dpi/native/linux-riscv64/libdpi.so.1"), out);
+    assertTrue(out.contains("The JAR holds libraries for Linux on ") && out.contains("; this is Linux on riscv64"), out);
+    assertFalse(Files.exists(temp.resolve("other")), out);
   }
 
   @Test
@@ -213,7 +224,7 @@ class LoaderTest {
     Support.run(List.of("cc", "-shared", "-fPIC", "-Wl,-soname,libdpi.so.1", "-Wl,--undefined-version",
         "-Wl,--version-script=" + map, "-o", lib.toString(), source.toString()));
     String out = child("-Ddpi.library.path=" + lib, "-Ddpi.native.extractDir=" + temp.resolve("x"));
-    assertTrue(out.startsWith("VERSION ") && out.contains("1.0.0") && out.contains("2.0.3"), out);
+    assertTrue(out.startsWith("VERSION ") && out.contains("1.2.0") && out.contains("2.0.3"), out);
     assertTrue(out.contains("other/libdpi.so.1") && out.contains("again VERSION"), out);
   }
 }

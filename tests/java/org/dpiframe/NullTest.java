@@ -47,11 +47,12 @@ class NullTest {
     List<String> found = new ArrayList<>();
     int calls = 0;
     try (Environment environment = new Environment(); Model model = Support.adult();
-        Endpoint endpoint = new Endpoint("nulls", null, environment); Rows rows = model.newRows(); Context context = model.newContext(4, 64)) {
+        Endpoint endpoint = new Endpoint("nulls", null, environment); Rows rows = model.newRows(); Context context = model.newContext(4, 64);
+        Batcher batcher = model.newBatcher(null)) {
       endpoint.load(Support.demo("adult_widedeep.h5").toString());
       rows.begin();
       Batch batch = model.batch().maxRows(4).build();
-      for (Object object : List.of(new Options(), Model.builder(), environment, endpoint, model, rows, context, batch, batch.item(), new Control())) {
+      for (Object object : List.of(new Options(), Model.builder(), environment, endpoint, model, rows, context, batcher, batch, batch.item(), new Control())) {
         calls += callsOf(object, found);
       }
     }

@@ -2,11 +2,9 @@ package org.dpiframe;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import scoreservice.Metrics;
 
 /** The sample programs. What the service does over HTTP is tested by tests/bindings/services, for both languages. */
 class SamplesTest {
@@ -28,14 +26,5 @@ class SamplesTest {
   void candidates() throws Exception {
     printsTheSame("ScoreCandidates", "score_candidates", Support.ROOT.resolve("tests/bundle/data/small.h5"));
     printsTheSame("ScoreCandidates", "score_candidates", Support.demo("bank_dcnv2.h5"));
-  }
-
-  /** Counters that this version of the library does not have are shown too. */
-  @Test
-  void anyCounterIsShown() throws Exception {
-    Path folder = Support.ROOT.resolve("tests/bindings/services");
-    Metrics.Page page = new Metrics.Page();
-    page.counters(Files.readString(folder.resolve("counters.json")));
-    assertEquals(Files.readString(folder.resolve("counters.txt")), page.text());
   }
 }

@@ -27,7 +27,7 @@ public final class Batch {
   }
 
   /** What scores. */
-  enum On { MODEL, CONTEXT, ENDPOINT }
+  enum On { MODEL, CONTEXT, ENDPOINT, BATCHER }
 
   private final Block block;
   private final CallBlock call;
@@ -133,6 +133,7 @@ public final class Batch {
           case MODEL -> DpiNative.dpi_predict(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
           case CONTEXT ->
               DpiNative.dpi_context_predict_batch(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
+          case BATCHER -> DpiNative.dpi_batcher_predict(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
           case ENDPOINT -> DpiNative.dpi_endpoint_predict(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
         };
       } finally {
@@ -144,6 +145,20 @@ public final class Batch {
       exit();
       Reference.reachabilityFence(scores);
       Reference.reachabilityFence(control);
+    }
+  }
+
+  /** Leaves the batch with a batcher, which has read it when this returns. */
+  void submit(long batcher, Schema.Shape shape, Job job) {
+    Scores scores = job.scores;
+    enter(shape, scores);
+    try {
+      job.rows(rows());
+      call.check(DpiNative.dpi_batcher_submit(
+          batcher, call.extra(), scores.address(), scores.capacity(), call.run(job), job.key, job.ticketAddress(), call.error()));
+    } finally {
+      exit();
+      Reference.reachabilityFence(job);
     }
   }
 

@@ -22,7 +22,6 @@ final class CallBlock {
     block = new Block(extraAt + (long) extra);
     block.bytes.putInt(0, Layout.ERROR_SIZE);
     block.bytes.putInt(runAt, Layout.RUN_SIZE);
-    block.bytes.putLong(runAt + Layout.RUN_VERSION, block.address + versionAt);
     block.bytes.putInt(extraAt, extra);  // struct_size, when the extra room is a struct
   }
 
@@ -52,6 +51,7 @@ final class CallBlock {
 
   /** The address of the run options for a call without scores. */
   long run(Control control) {
+    block.bytes.putLong(runAt + Layout.RUN_VERSION, block.address + versionAt);
     block.bytes.putLong(runAt + Layout.RUN_DEADLINE, control != null ? control.deadline() : 0);
     block.bytes.putLong(runAt + Layout.RUN_CANCEL, control != null ? control.flagAddress() : 0);
     return block.address + runAt;
@@ -63,6 +63,13 @@ final class CallBlock {
     run(control);
     block.bytes.putLong(runAt + Layout.RUN_LOGITS, logits);
     block.bytes.putLong(runAt + Layout.RUN_LOGITS_LEN, logits != 0 ? scores.capacity() : 0);
+    return block.address + runAt;
+  }
+
+  /** The address of the run options for a submit: the completion has the version, and the scores keep the rest until then. */
+  long run(Job job) {
+    run(job.control(), job.scores);
+    block.bytes.putLong(runAt + Layout.RUN_VERSION, 0);
     return block.address + runAt;
   }
 
@@ -78,9 +85,14 @@ final class CallBlock {
   }
 
   private DpiException exception(int code) {
+    return exceptionAt(block, 0, code);
+  }
+
+  /** What the dpi_error at {@code at} says. */
+  static DpiException exceptionAt(Block block, int at, int code) {
     var b = block.bytes;
-    return DpiException.of(new DpiException.Detail(code, block.textAt(Layout.ERROR_MESSAGE, Layout.MESSAGE_SIZE),
-        b.getLong(Layout.ERROR_ROW), b.getLong(Layout.ERROR_FEATURE), b.getInt(Layout.ERROR_IN_SHARED) != 0,
-        b.getInt(Layout.ERROR_NATIVE)));
+    return DpiException.of(new DpiException.Detail(code, block.textAt(at + Layout.ERROR_MESSAGE, Layout.MESSAGE_SIZE),
+        b.getLong(at + Layout.ERROR_ROW), b.getLong(at + Layout.ERROR_FEATURE), b.getInt(at + Layout.ERROR_IN_SHARED) != 0,
+        b.getInt(at + Layout.ERROR_NATIVE)));
   }
 }

@@ -7,7 +7,7 @@ import org.dpiframe.internal.DpiNative;
 public final class Dpi {
   private Dpi() {}
 
-  /** The loaded library's version, such as 1.0.0. */
+  /** The loaded library's version, such as 1.2.0. */
   public static String version() {
     Native.ensure();
     return Native.versionText(DpiNative.dpi_version());

@@ -190,7 +190,7 @@ public class DpiException extends RuntimeException {
     }
   }
 
-  /** The host tier fetches as many rows as it may (options store.*): try again. */
+  /** The host tier fetches as many rows as it may (options store.*), or as many requests wait in a batcher (batch.queue): try again. */
   public static final class QueueFull extends DpiException {
     private static final long serialVersionUID = 1L;
 

@@ -183,6 +183,15 @@ public final class Endpoint implements AutoCloseable {
     return new Scores(maxRows, known().shape().heads(), false);
   }
 
+  /**
+   * Merges concurrent small requests; {@code options} are those that the C header batcher.h lists, null: all defaults. It works on when the
+   * endpoint is closed, whose memory goes after it.
+   */
+  public Batcher newBatcher(Options options) {
+    return new Batcher(this, guard, () -> known().shape(), options,
+        (made, out, error) -> inside(handle -> DpiNative.dpi_batcher_create_endpoint(handle, made, out, error)));
+  }
+
   /** Scores the batch on the version that is current when the call begins: copies nothing and makes no garbage. */
   public void predict(Batch batch, Scores scores) {
     predict(batch, scores, null);
@@ -197,6 +206,11 @@ public final class Endpoint implements AutoCloseable {
   /** The endpoint's versions, what was loaded and refused, and the folder that it follows, as the C header says. */
   public String statusJson() {
     return inside(handle -> Native.json((buf, cap) -> DpiNative.dpi_endpoint_status_json(handle, buf, cap)));
+  }
+
+  /** {@link Model#slowJson()} over all versions. */
+  public String slowJson() {
+    return inside(handle -> Native.json((buf, cap) -> DpiNative.dpi_endpoint_slow_json(handle, buf, cap)));
   }
 
   public boolean isClosed() {

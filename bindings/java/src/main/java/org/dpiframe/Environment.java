@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.Objects;
 import java.util.function.LongFunction;
 import org.dpiframe.internal.DpiNative;
+import org.dpiframe.internal.DpiNativeConstants;
 
 /**
  * What models share: worker threads, and where the library's messages go. Models loaded without one share {@link #process()}.
@@ -115,6 +116,21 @@ public final class Environment implements AutoCloseable {
       poller.interrupt();
       poller.join();
     };
+  }
+
+  /** {@link #metrics(boolean, boolean)} in Prometheus' text format 0.0.4. */
+  public String metrics() {
+    return metrics(false, false);
+  }
+
+  /**
+   * Counters, latencies and sizes of all models and endpoints of the environment, for a monitoring system: what a service writes behind its
+   * own at {@code /metrics}. The C header metrics.h lists the families. {@code openMetrics}: OpenMetrics 1.0, which ends in "# EOF"; {@code
+   * fine}: every bound of the histograms, 16 to an octave instead of 4.
+   */
+  public String metrics(boolean openMetrics, boolean fine) {
+    int flags = (openMetrics ? DpiNativeConstants.DPI_METRICS_OPENMETRICS : 0) | (fine ? DpiNativeConstants.DPI_METRICS_FINE : 0);
+    return inside(handle -> Native.json((buf, cap) -> DpiNative.dpi_metrics(handle, flags, buf, cap)));
   }
 
   private void drain(System.Logger logger) {

@@ -26,7 +26,7 @@ import java.util.Set;
  * <ol>
  *   <li>{@code -Ddpi.library.path}: the library's file or its folder; nothing else is tried then;
  *   <li>the system: libdpi_jni.so in {@code java.library.path} or the distribution's folder for JNI libraries;
- *   <li>the JAR's own copy, with the CUDA backend's plugin if its JAR is on the class path, extracted to {@code
+ *   <li>the JAR's own copy for this processor, with the CUDA backend's plugin if its JAR is on the class path, extracted to {@code
  *       -Ddpi.native.extractDir}, else the user's cache folder, else {@code java.io.tmpdir}: a folder of mode 0700 named by
  *       version and digest, whose files are compared byte by byte.
  * </ol>
@@ -37,7 +37,9 @@ final class Loader {
   private static final String LIBRARY = "libdpi.so.1";
   private static final String WRAPPER = "libdpi_jni.so";
   private static final String PLUGIN = "dpi/backends-1/libdpi_cuda.so";  // below the library's folder, where it looks
-  private static final String RESOURCES = "dpi/native/linux-x86_64/";
+  private static final List<String> MACHINES = List.of("x86_64", "aarch64");  // as the kernel names them; those a JAR may hold
+  private static final String MACHINE = machine(System.getProperty("os.arch"));
+  private static final String RESOURCES = resources(MACHINE);
 
   private final List<String> tried = new ArrayList<>();
 
@@ -56,11 +58,24 @@ final class Loader {
     throw DpiException.of(DpiException.Detail.of(Status.NOT_FOUND, text + platformNote()));
   }
 
+  /** A virtual machine's name of a processor, as the kernel has it. */
+  static String machine(String arch) {
+    return arch.equals("amd64") ? "x86_64" : arch;
+  }
+
+  private static String resources(String machine) {
+    return "dpi/native/linux-" + machine + "/";
+  }
+
   private static String platformNote() {
-    String os = System.getProperty("os.name") + " " + System.getProperty("os.arch");
-    if (!os.equals("Linux amd64")) return "\nThe JAR holds a library for Linux on x86-64 only; this is " + os;
-    for (String musl : List.of("/lib/ld-musl-x86_64.so.1", "/etc/alpine-release")) {
-      if (Files.exists(Path.of(musl)) && !Files.exists(Path.of("/lib64/ld-linux-x86-64.so.2"))) {
+    String os = System.getProperty("os.name");
+    List<String> held = MACHINES.stream().filter(m -> resource(resources(m) + LIBRARY)).toList();
+    if (!os.equals("Linux") || !held.contains(MACHINE)) {
+      return "\nThe JAR holds libraries for Linux on " + String.join(" and ", held) + "; this is " + os + " on " + MACHINE;
+    }
+    Path loader = Path.of(MACHINE.equals("x86_64") ? "/lib64/ld-linux-x86-64.so.2" : "/lib/ld-linux-aarch64.so.1");
+    for (String musl : List.of("/lib/ld-musl-" + MACHINE + ".so.1", "/etc/alpine-release")) {
+      if (Files.exists(Path.of(musl)) && !Files.exists(loader)) {
         return "\nThis system uses musl, the library needs glibc: use an image based on glibc";
       }
     }
@@ -77,7 +92,7 @@ final class Loader {
 
   private boolean fromSystem() {
     List<String> folders = new ArrayList<>(Arrays.asList(System.getProperty("java.library.path", "").split(":")));
-    folders.add("/usr/lib/x86_64-linux-gnu/jni");
+    folders.add("/usr/lib/" + MACHINE + "-linux-gnu/jni");
     folders.add("/usr/lib/jni");
     folders.add("/usr/lib64/dpi");
     for (String folder : folders) {
@@ -124,6 +139,10 @@ final class Loader {
       if (extractAndOpen(base, folder, files, libraries)) return true;
     }
     return false;
+  }
+
+  private static boolean resource(String name) {
+    return Loader.class.getClassLoader().getResource(name) != null;
   }
 
   private boolean read(String name, Map<String, byte[]> files) {

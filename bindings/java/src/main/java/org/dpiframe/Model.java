@@ -112,6 +112,14 @@ public final class Model implements AutoCloseable {
     return json(DpiNative::dpi_model_counters_json);
   }
 
+  /**
+   * The last 64 calls that took as long as option slow_us says: when, how long each stage took, rows, ids by feature, and no values. A list,
+   * empty without the option.
+   */
+  public String slowJson() {
+    return json(DpiNative::dpi_model_slow_json);
+  }
+
   private interface ModelJson {
     long get(long model, long buf, long cap);
   }
@@ -217,6 +225,12 @@ public final class Model implements AutoCloseable {
     CallBlock call = new CallBlock();
     call.check(inside(handle -> DpiNative.dpi_rows_create(handle, call.extra(), call.error())));
     return new Rows(call.extraLong(0), schema);
+  }
+
+  /** Merges concurrent small requests to this model; {@code options} are those that the C header batcher.h lists, null: all defaults. */
+  public Batcher newBatcher(Options options) {
+    return new Batcher(this, null, () -> shape, options,
+        (made, out, error) -> inside(handle -> DpiNative.dpi_batcher_create(handle, made, out, error)));
   }
 
   /** Scores the batch into {@code scores}: copies nothing and makes no garbage. */

@@ -288,6 +288,31 @@ public final class Rows implements AutoCloseable {
     Reference.reachabilityFence(control);
   }
 
+  /** The same in a batcher's chunk. */
+  void predictThrough(long batcher, Scores scores, Control control) {
+    Objects.requireNonNull(scores, "scores").setRows(0, 0);
+    run(h -> {
+      int code = DpiNative.dpi_batcher_rows_predict(
+          batcher, h, scores.address(), scores.capacity(), call.run(control, scores), call.error());
+      if (code == 0) scores.setRows(Math.toIntExact(DpiNative.dpi_rows_count(h)), call.version());
+      return code;
+    });
+    Reference.reachabilityFence(scores);
+    Reference.reachabilityFence(control);
+  }
+
+  /** Leaves the rows with a batcher, which has read them when this returns. */
+  void submit(long batcher, Job job) {
+    Scores scores = job.scores;
+    scores.setRows(0, 0);
+    run(h -> {
+      job.rows(Math.toIntExact(DpiNative.dpi_rows_count(h)));
+      return DpiNative.dpi_batcher_rows_submit(
+          batcher, h, scores.address(), scores.capacity(), call.run(job), job.key, job.ticketAddress(), call.error());
+    });
+    Reference.reachabilityFence(job);
+  }
+
   /** Scores the rows. */
   public void predict(Scores scores) {
     predict(scores, null);
