@@ -115,10 +115,16 @@ TEST_CASE(
     "threads") {
   if (device() != "cpu") return;
   constexpr int64_t kMany = 1500;
-  for (const char* isa : {"auto", "amx", "avx512_bf16", "avx512", "avx2", "scalar", "avx512_vnni"}) {
+  const std::pair<const char*, const char*> settings[] = {
+      {"auto", "bf16"},  {"amx", "bf16"},         {"avx512_bf16", "bf16"}, {"avx512", "bf16"},
+      {"avx2", "bf16"},  {"scalar", "bf16"},      {"neon", "bf16"},        {"auto", "int8"},
+      {"amx", "int8"},   {"avx512_vnni", "int8"}, {"avx512", "int8"},      {"avx2", "int8"},
+      {"neon", "int8"},  {"neon_dot", "int8"},    {"neon_mmla", "bf16"},   {"neon_mmla", "int8"},
+      {"scalar", "int8"}};
+  for (const auto& [isa, precision] : settings) {
     const std::filesystem::path path = std::filesystem::path(source_dir()) / "weights/demo/bank_dcnv2.h5";
     CAPTURE(isa);
-    const char* const precision = std::string(isa) == "avx512_vnni" ? "int8" : "bf16";
+    CAPTURE(precision);
     const Pairs one = {{"device", "cpu"}, {"precision", precision}, {"isa", isa}};
     Pairs two = one;
     two.emplace_back("threads", "2");

@@ -104,7 +104,7 @@ def test_inspect(dpi, bundle):
         memory = j["memory"][where]
         assert memory["tables_bytes"] >= 4 * (4 * 3 + 6 * 2 + 5 * 2)
         assert memory["encoder_bytes"] > 0 and memory["model_bytes"] > 0 and memory["loading_bytes"] > 0
-        parts = ("tables_bytes", "packed_weight_bytes", "encoder_bytes", "model_bytes", "flight_bytes")
+        parts = ("tables_bytes", "packed_weight_bytes", "encoder_bytes", "model_bytes", "flight_bytes", "context_bytes")
         assert memory["least_bytes"] == sum(memory[part] for part in parts)
         assert memory["most_bytes"] >= memory["least_bytes"]
     assert j["provenance"]["framework"] == "by hand"

@@ -398,7 +398,9 @@ def test_killed_at_any_moment(dpi, tmp_path):
     begin = time.monotonic()
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
     whole, rng, ends, parts = time.monotonic() - begin, random.Random(2), [], 0
-    for _ in range(KILLS):
+    for _ in range(8 * KILLS):  # on a machine that is busy only now and then, more runs than half may end by themselves
+        if len(ends) >= KILLS and ends.count(-9) >= KILLS // 2 and parts >= 1:
+            break
         shutil.copy(bundles[0], live)
         ran = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(rng.random() * 1.1 * whole)

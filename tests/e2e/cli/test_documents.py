@@ -11,8 +11,8 @@ import pytest
 from conftest import PROGRAM, ROOT
 from test_predict import HEADER
 
-ROWS = HEADER.strip() + ",label,clicked\n1,1,1|2,0.5,0,1,1,0\n2,2|3,,-1,1,0,0,1\n0,,4|4|4,0,0.5,0.5,1,1\n"
-COMMANDS = ["inspect", "plan", "predict", "verify", "bench", "devices"]
+ROWS = HEADER.strip() + ",label,clicked,session\n1,1,1|2,0.5,0,1,1,0,a\n2,2|3,,-1,1,0,0,1,b\n0,,4|4|4,0,0.5,0.5,1,1,a\n"
+COMMANDS = ["inspect", "plan", "predict", "diff", "verify", "bench", "devices"]
 
 
 def block(path):
@@ -39,7 +39,7 @@ def desk(bundle, tmp_path):
         if shutil.which(tool) is None:
             (tools / tool).write_text("#!/bin/sh\nexec cat\n")
             (tools / tool).chmod(0o755)
-    for name in ("ctr.h5", "model.h5"):
+    for name in ("ctr.h5", "model.h5", "monday.h5", "tuesday.h5", "smaller.h5"):
         shutil.copy(bundle, work / name)
     shutil.copy(ROOT / "tests/bundle/data/small.h5", work / "ranking.h5")  # has features of the user
     (work / "rows.csv").write_text(ROWS)

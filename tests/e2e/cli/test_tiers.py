@@ -111,14 +111,17 @@ def test_bench_sizes_the_fetch_threads_of_a_slow_store(dpi, late_model):
     assert f["threads_busy"] == pytest.approx(f["reads_per_second"] * f["read_us"] * 1e-6, rel=1e-6)
     assert 1 < f["threads_busy"] <= 4.1 and not f["limited"]
     assert f["threads_needed"] == math.ceil(f["threads_busy"] / 0.5)
-    assert (f["fetch_threads"], f["fetch_queue"], f["queue_needed"]) == (16, 64, 6)
+    # 3 contexts, and 4 times as many calls may wait without one; each of them reads two tables.
+    assert (f["fetch_threads"], f["fetch_queue"], f["waiting_calls"], f["queue_needed"]) == (16, 64, 15, 30)
+    few, = dpi(*slow, "--option", "store.parked=2", "--option", "store.fetch_threads=16", "--json").json()["runs"]
+    assert (few["fetches"]["waiting_calls"], few["fetches"]["queue_needed"]) == (5, 10)
 
     one = dpi(*slow, "--option", "store.fetch_threads=1", "--json").json()["runs"][0]["fetches"]
     assert one["limited"] and one["threads_busy"] <= 1.05
     assert one["reads_per_second"] < f["reads_per_second"]
     text = dpi(*slow, "--option", "store.fetch_threads=1").ok().out
     assert "reads into the host tier: " in text and "store.fetch_threads=1: all were busy, and callers waited for them" in text
-    assert "store.fetch_queue=64: all contexts and tables need 6 at once" in text
+    assert "store.fetch_queue=64: up to 15 calls wait at once, which need 30" in text
     text = dpi(*slow, "--option", "store.fetch_threads=16").ok().out
     assert "these reads need " in text and " at a load of 0.5" in text
 

@@ -26,6 +26,10 @@ DOMAINS = {
     ("View", "end"): "free", ("View", "indices"): "free", ("Recurrent", "kind"): (None, RECURRENT),
     ("Recurrent", "reset"): (None, ("after", "before")), ("Recurrent", "output"): (None, ("last", "all")),
     ("TopK", "k"): "free", ("TopK", "axis"): (-1, None), ("TopK", "largest"): (True, FLAG), ("Gather", "axis"): (-1, None),
+    ("Attention", "heads"): (1, None), ("Attention", "scale"): (1, None), ("Attention", "form"): ("softmax", ("softmax", "silu")),
+    ("Attention", "divisor"): (1, None), ("Attention", "causal"): (False, FLAG), ("Attention", "candidates"): (0, None),
+    ("Attention", "mask"): ("none", ("none", "keys", "pairs")), ("Attention", "bias"): ("none", ("none", "pairs", "relative")),
+    ("Attention", "empty"): ("zeros", ("zeros", "mean")),
 }
 ID_KINDS, FLOAT_KINDS = ("categorical", "sequence"), ("numeric", "dense")
 

@@ -7,7 +7,7 @@ from dpi_export.ops.shapes import BINARY, UNARY
 from ctr_parts import Parts
 from features import add_features
 from model import Model
-from op_parts import RECURRENT_FORMS, REDUCE_FORMS, SOFTMAX_FORMS, Ops
+from op_parts import RECURRENT_FORMS, REDUCE_FORMS, SOFTMAX_FORMS, STREAM_FORMS, Ops
 
 
 def random_model(seed, rows=None, users=None):
@@ -27,6 +27,8 @@ def random_model(seed, rows=None, users=None):
         steps += [functools.partial(add, forms[turn % len(forms)]) for add, forms in lists]
     for i in m.rng.permutation(len(steps)):
         steps[i]()
+    if seed % 4:
+        ops.history(STREAM_FORMS[turn % len(STREAM_FORMS)])
     heads = m.one(1, 1, 2, 3)
     rest = _unread(m)
     for h in range(heads):

@@ -10,6 +10,7 @@ MASK_MODES = ("ninf", "add", "replace")
 SOFTMAX_FORMS = tuple(itertools.product(MASK_MODES, ("prefix", "broadcast")))
 REDUCE_FORMS = tuple(itertools.product(REDUCE, (False, True)))
 RECURRENT_FORMS = tuple(itertools.product(RECURRENT, ("after", "before"), ("last", "all")))
+STREAM_FORMS = tuple(itertools.product(("softmax", "silu"), ("none", "keys", "pairs"), ("none", "pairs", "relative")))
 
 
 class Ops:
@@ -249,6 +250,26 @@ class Ops:
         scores = b.matmul(x, b.reshape(query, [d, 1]), alpha=m.one(1.0, 0.5))
         weights = b.softmax(b.reshape(scores, [t]), mask, mask_mode=m.one(*MASK_MODES), value=m.one(-1e9, -2.0))
         m.keep(b.reshape(b.matmul(b.reshape(weights, [1, t]), x), [d]))
+
+    def history(self, form=None):
+        """The format's Attention over a sequence, with numbers of its own: models drawn without it stay the same."""
+        held, self.m.rng = self.m.rng, np.random.default_rng(self.m.seed + 1_000_000)
+        self._history(*(form or self.m.one(*STREAM_FORMS)))
+        self.m.rng = held
+
+    def _history(self, form, masked, biased):
+        m, b = self.m, self.b
+        x, mask = self.sequence()
+        t, d = b.shape(x)
+        heads, dim = int(m.one(1, 2, 4)), int(m.one(1, 3))
+        q, k, v = (b.linear(x, m.weight(heads * n, d)) for n in (dim, dim, int(m.one(1, 2))))
+        if masked == "pairs":
+            mask = self.fixed_mask((t, t))
+        line = b.const(m.noise(*((heads,) if m.chance(0.5) else ()), *((t, t) if biased == "pairs" else (2 * t - 1,))))
+        own = {"divisor": float(m.one(1, t))} if form == "silu" else {"empty": m.one("zeros", "mean")}
+        y = b.attention(q, k, v, None if masked == "none" else mask, None if biased == "none" else line, heads=heads, relative=biased == "relative",
+                        scale=m.one(1.0, 0.5), form=form, causal=m.chance(0.5), candidates=int(m.one(0, 0, 1, min(3, t))), **own)
+        m.keep(b.reduce("sum", y, axis=0) if t > 1 or len(b.shape(y)) > 1 else y)
 
     def recurrent(self, form=None):
         m, b = self.m, self.b

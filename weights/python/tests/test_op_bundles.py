@@ -27,7 +27,7 @@ def test_op_bundle(path):
 
 
 def test_all_op_bundles_are_there():
-    assert len(list(FOLDER.glob("*.h5"))) == 15
+    assert len(list(FOLDER.glob("*.h5"))) == 16
 
 
 def test_malformed_bundles(tmp_path):

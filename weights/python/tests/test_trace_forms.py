@@ -79,6 +79,12 @@ BODIES = {
     "scatter of a number": lambda m, x, e, h: x.scatter(2, (x.abs() * 2).long().clamp(0, 3), 5.0),
     "scatter_add": lambda m, x, e, h: x.scatter_add(1, (x.abs() * 2).long().clamp(0, 3), x * 2),
     "scatter_add of a number of ids": lambda m, x, e, h: torch.zeros(len(h), 15, dtype=x.dtype).scatter_add(1, h, x.reshape(len(x), 16)[:, :5]),
+    "parts without entries": lambda m, x, e, h: torch.cat([x[:, :0], *x.split([0, 1, 3], 1)], 1),
+    "every other": lambda m, x, e, h: x[:, 1::2, ::2] * x[:, ::2, :2] + x[:, :2, 1::2],
+    "ids from all over": lambda m, x, e, h: e[:, [4, 0, 2, 2]] * (h[:, ::2] != PAD).float().sum(1)[:, None, None] + e.flip(1)[:, :4],
+    "W x by transposes": lambda m, x, e, h: F.linear(x.transpose(1, 2), m.one, m.one[0]).transpose(1, 2),
+    "a bias of each field": lambda m, x, e, h: torch.einsum("bfd,fde->bfe", x, m.many) + m.one,
+    "a bias of each field, read twice": lambda m, x, e, h: (lambda y: (y + m.one) * y)(torch.einsum("bfd,fde->bfe", x, m.many)),
     "triangle": lambda m, x, e, h: (x @ x.transpose(1, 2)).tril(-1),
     "GRU": lambda m, x, e, h: m.gru(x)[0],
     "multi-head attention": lambda m, x, e, h: m.attention(x, x * 0.5, x * 2)[0],
@@ -120,6 +126,7 @@ def test_exact(name, tmp_path):
 
 @pytest.mark.parametrize("body, text", [
     (lambda m, x, e, h: x.scatter(1, (x.abs() * 2).long().clamp(0, 3), x), r"aten\.scatter\..*may be the same one; scatter_add adds"),
+    (lambda m, x, e, h: x + x[:, :0].sum(1, keepdim=True), r"aten\.sum\..*reads a part that has no entries"),
     (lambda m, x, e, h: x.scatter(2, x.topk(2, 1).indices.transpose(1, 2), x), r"aten\.scatter\..*may be the same one; scatter_add adds"),
     (lambda m, x, e, h: x.scatter(2, x.topk(2, 2).indices, x, reduce="multiply"), r"aten\.scatter\..*reduces what it writes"),
     (lambda m, x, e, h: x.scatter_add(2, x[:, :2].topk(2, 2).indices, x), r"aten\.scatter_add\..*leaves entries of other dims out"),

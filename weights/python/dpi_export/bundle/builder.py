@@ -22,7 +22,7 @@ from .raw_golden import as_lists
 from .rows import Rows
 from .tables import TableSource
 
-VERSION = "1.0.0"
+VERSION = "1.2.0"
 
 
 class Builder(OpsApi):

@@ -190,7 +190,7 @@ class Bundle:
                 named.add(path)
             self._table_info[name] = {**t, "data": data}
         check_links(self._key_entries, self.features, self._table_info.values())
-        minor = max(minor_of(self.features, self._table_info.values()), int(bool(self._key_entries)))
+        minor = max(minor_of(self.features, self._table_info.values(), ()), int(bool(self._key_entries)))
         if minor > self.version_minor:
             raise BundleError(f"/manifest: keys and external tables need format 2.{minor}, the file says 2.{self.version_minor}")
 
@@ -270,6 +270,10 @@ class Bundle:
         self.graph = Graph({f["name"]: f for f in self.features}, self._table_info, params)
         for op in self.manifest["ops"]:
             self.graph.add(op)
+        minor = minor_of((), (), self.manifest["ops"])
+        if minor > self.version_minor:
+            later = next(op for op in self.manifest["ops"] if minor_of((), (), [op]) == minor)
+            raise BundleError(f"op '{later.get('name')}' ({later['op']}): needs format 2.{minor}, the file says 2.{self.version_minor}")
         check_heads(self.graph, self.heads)
 
     # -- what Builder offers too --------------------------------------------------------------------------------------

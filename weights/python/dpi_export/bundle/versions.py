@@ -3,6 +3,11 @@
 from ..schema import is_keyed
 
 
-def minor_of(features, tables):
+#: Ops that came after 2.0: the minor version that has them.
+_LATER = {"Attention": 2}
+
+
+def minor_of(features, tables, ops):
     """The lowest minor version that holds this content."""
-    return int(any(is_keyed(f) for f in features) or any("keys" in t or t.get("external") for t in tables))
+    keyed = int(any(is_keyed(f) for f in features) or any("keys" in t or t.get("external") for t in tables))
+    return max([keyed] + [_LATER.get(op.get("op"), 0) for op in ops])

@@ -161,7 +161,7 @@ def manifest_of(model, table_entries, key_entries, golden):
             feature["encoder"], more = feature["encoder"].manifest(stored, feature["name"])
             arrays.update(more)
         features.append(feature)
-    manifest = {"format": "dpi-bundle", "version": [2, minor_of(model.features, model.tables)], "name": model.name,
+    manifest = {"format": "dpi-bundle", "version": [2, minor_of(model.features, model.tables, model.ops)], "name": model.name,
                 "provenance": model.manifest_provenance(), "features": features, "tables": table_entries, "ops": model.ops,
                 "heads": model.heads}
     if key_entries:

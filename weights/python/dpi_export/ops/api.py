@@ -107,6 +107,17 @@ class OpsApi:
         attrs = _given(axis=(axis, -1), mask_mode=(mode, "none"), value=(value, -1e9))
         return self.op("Softmax", [x] if mask is None else [x, mask], attrs, name=name, module=module)
 
+    def attention(self, q, k, v, mask=None, bias=None, heads=1, scale=1.0, form="softmax", divisor=1.0, causal=False, candidates=0,
+                  relative=False, empty="zeros", name=None, module=None):
+        """Attention of `heads` heads over q, k, v [T, heads x dim], up to 16,384 positions each (format 2.2). form "silu": weights are
+        silu(score) / divisor. mask: [Tk], or [Tq, Tk], 1 where a key counts. bias: added to scores, [Tq, Tk] or [heads, Tq, Tk]; with
+        `relative` [Tq + Tk - 1] or [heads, Tq + Tk - 1], entry j - i + Tq - 1. candidates: of the last so many keys a query reads its own."""
+        masked = "none" if mask is None else "keys" if len(self.shape(mask)) == 1 else "pairs"
+        biased = "none" if bias is None else "relative" if relative else "pairs"
+        attrs = _given(heads=(heads, 1), scale=(float(scale), 1.0), form=(form, "softmax"), divisor=(float(divisor), 1.0), causal=(causal, False),
+                       candidates=(candidates, 0), mask=(masked, "none"), bias=(biased, "none"), empty=(empty, "zeros"))
+        return self.op("Attention", [q, k, v] + [x for x in (mask, bias) if x is not None], attrs, name=name, module=module)
+
     def reduce(self, kind, x, mask=None, axis=-1, keepdim=False, eps=0.0, empty=0.0, name=None, module=None):
         """sum, mean, max or sumsq along an axis; mask has the dims of x up to and including the axis."""
         attrs = {"kind": kind, **_given(axis=(axis, -1), keepdim=(keepdim, False), eps=(eps, 0.0), empty=(empty, 0.0))}

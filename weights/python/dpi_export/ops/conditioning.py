@@ -10,7 +10,7 @@ _RUNS = 6
 _MARGIN = 4.0  #: over the largest of _RUNS random errors
 _ROUNDING = 2.0**-24
 #: Ops that add many products up: each of them is rounded. The others round their result only, or nothing.
-_SUMS = {"Embed", "Linear", "MatMul", "LayerNorm", "Softmax", "Reduce", "Recurrent"}
+_SUMS = {"Embed", "Linear", "MatMul", "LayerNorm", "Softmax", "Reduce", "Recurrent", "Attention"}
 _EXACT = {"Input", "Const", "Mask", "Concat", "View", "Where", "Gather"}
 
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from .shapes import COMPARE
 
-_SUMS = ("Embed", "Linear", "MatMul", "LayerNorm", "Softmax", "Reduce", "Recurrent")
+_SUMS = ("Embed", "Linear", "MatMul", "LayerNorm", "Softmax", "Reduce", "Recurrent", "Attention")
 _EXACT = ("relu", "abs", "sqrt", "identity", "sign", "leaky", "clamp", "affine", "prelu")  #: one rounding, if any
 _CLOSE = 1e-5  #: a margin that float32 may cross
 

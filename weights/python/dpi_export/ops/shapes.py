@@ -4,6 +4,7 @@ import math
 
 from ..errors import BundleError
 from ..schema import get, is_keyed
+from . import attention
 
 MAX_ELEMENTS = 2**24
 MASKS = ("length", "id", "none", "nonzero")
@@ -37,6 +38,7 @@ OPS = {
     "Where": (3, 3, (), ()),
     "TopK": (1, 1, ("k", "axis", "largest"), ()),
     "Gather": (2, 2, ("axis",), ()),
+    "Attention": (3, 5, attention.ATTRS, ()),
 }
 OPTIONAL_PARAMS = {"bias", "gamma", "beta", "b_input", "b_hidden", "scale", "shift", "slope", "alpha"}
 
@@ -341,7 +343,7 @@ def _gather(c):
 _INFER = {"Input": _input, "Const": _const, "Embed": _embed, "Mask": _mask, "Linear": _linear, "MatMul": _matmul,
           "Binary": _binary, "Unary": _unary, "LayerNorm": _layer_norm, "Softmax": _softmax, "Reduce": _reduce,
           "Concat": _concat, "View": _view, "Recurrent": _recurrent, "Where": _where,
-          "TopK": _top_k, "Gather": _gather}
+          "TopK": _top_k, "Gather": _gather, "Attention": attention.infer}
 
 
 def check_form(op):
@@ -375,7 +377,8 @@ def infer_shape(op, graph):
         shape = tuple(int(d) for d in shape)
         call.need(1 <= len(shape) <= 5, f"the value would have dims {list(shape)}, expected 1 to 5")
         call.need(all(d >= 1 for d in shape), f"the value would have dims {list(shape)}: each is at least 1")
-        call.need(math.prod(shape) <= MAX_ELEMENTS, f"the value would have {math.prod(shape)} elements a row")
+        most = getattr(graph, "most_elements", MAX_ELEMENTS)
+        call.need(math.prod(shape) <= most, f"the value would have {math.prod(shape)} elements a row")
     return shape
 
 

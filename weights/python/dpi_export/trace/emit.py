@@ -10,6 +10,7 @@ import xxhash
 
 from ..ops import shapes
 
+MOST_DIMS = 5  #: of a value (FORMAT.md part 11)
 
 class Op:
     """One primitive; `ins` are Ops, `params` arrays by role."""
@@ -34,6 +35,7 @@ class Graph:
 
     def __init__(self, features):
         self.features, self.tables, self._made, self.module = features, {}, {}, ""
+        self.most_elements = 2**31  #: of a value that may yet become part of another op
         self._table_of, self._held = {}, []
         self.quotients = {}  #: Op that // and its kin divide by a whole number: that number
         self.unsure = set()  #: Ops ahead of a jump that torch rounds once in whole vectors and twice behind them
@@ -222,6 +224,10 @@ class Graph:
         axis, indices = axis % len(x.shape), [int(i) for i in indices]
         if indices == list(range(indices[0], indices[0] + len(indices))):
             return self.slice(x, indices[0], indices[0] + len(indices), axis)
+        if len(x.shape) < MOST_DIMS and _every(indices, x.shape[axis]):
+            lead, count, rest = x.shape[:axis], len(indices), x.shape[axis + 1:]
+            column = self.slice(self.reshape(x, (*lead, count, x.shape[axis] // count, *rest)), indices[0], indices[0] + 1, axis + 1)
+            return self.reshape(column, (*lead, count, *rest))
         return self.op("View", [x], {"kind": "index_select", "axis": axis, "indices": indices})
 
     def gather(self, x, index, axis):
@@ -232,6 +238,12 @@ class Graph:
         """Repeats dims of 1."""
         dims = [int(d) for d in dims]
         return x if list(x.shape) == dims else self.op("View", [x], {"kind": "expand", "dims": dims})
+
+
+def _every(indices, size):
+    """True of begin : size : step where the step divides the size: a column of [size / step, step]."""
+    step = indices[1] - indices[0] if len(indices) > 1 else 0
+    return step > 1 and size == step * len(indices) and indices[0] < step and indices == list(range(indices[0], size, step))
 
 
 def _given(**attrs):

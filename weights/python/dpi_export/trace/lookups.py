@@ -23,8 +23,11 @@ def _runs(cells):
 
 def _joined(lowering, refs, base, width):
     """The values of all cells in order: slices of base(feature, map) [entries * width], joined."""
-    g, parts = lowering.g, []
-    for name, key, first, count in _runs(refs.flat()):
+    g, parts, runs = lowering.g, [], list(_runs(refs.flat()))
+    if len(runs) > 2 and len({tuple(run[:2]) for run in runs}) == 1:  # entries of one feature from all over it
+        picked = g.take(base(*runs[0][:2]), [i for _, _, first, count in runs for i in range(first, first + count)], 0)
+        return g.reshape(picked, [len(refs.flat()) * width])
+    for name, key, first, count in runs:
         whole = base(name, key)
         entries = whole.shape[0] if len(whole.shape) > 1 or width == 1 else 1
         if len(whole.shape) == 1 and width > 1:

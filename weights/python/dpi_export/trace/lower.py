@@ -36,6 +36,8 @@ class Lowering:
             if not node.varies:
                 continue
             self.node, self.g.module = node, node.module.replace(".", "/")
+            if _empty(node):
+                continue
             try:
                 self._values[id(node)] = self._lower(node, TABLE, ON_IDS)
             except BundleError as e:
@@ -92,6 +94,8 @@ class Lowering:
 
     def value(self, node):
         """The value of a node that depends on the inputs."""
+        if _empty(node):
+            self.refuse("reads a part that has no entries; a join may have such a part, leave it out elsewhere")
         return self._values[id(node)]
 
     @property
@@ -214,6 +218,11 @@ class Lowering:
     def reshaped(self, node, value):
         """A value under the dims of a node."""
         return reshape(self.g, value, self.dims(node))
+
+
+def _empty(node):
+    """True of a tensor without entries, such as x[:, :0]: a bundle has no such value, and a join leaves it out."""
+    return hasattr(node.value, "numel") and node.value.numel() == 0
 
 
 def _written(value):

@@ -91,7 +91,7 @@ def split(lower, node):
         if dim == x.layout.axis:
             pieces.append(_block(lower, node, x, len(pieces)))
         else:
-            pieces.append(_picked(lower, x, dim, at, at + piece.shape[dim]))
+            pieces.append(_picked(lower, x, dim, at, at + piece.shape[dim]) if piece.shape[dim] else None)
         at += piece.shape[dim]
     return pieces
 
@@ -123,10 +123,20 @@ def _joined(lower, values, axis):
     values = [lower.as_floats(v) for v in values]
     dims = list(values[0].dims)
     dims[axis] = sum(v.dims[axis] for v in values)
+    if _of_user_and_rows(lower, values, axis):
+        return Floats(lower.g.reshape(lower.g.concat([lower.g.reshape(v.op, v.dims[axis:]) for v in values], 0), dims), dims)
     if np.prod(dims[:axis], dtype=int) == 1:  # one flat join is what every library's own code comes down to
         flat = [lower.g.reshape(v.op, [int(np.prod(v.dims, dtype=int))]) for v in values]
         return Floats(lower.g.reshape(lower.g.concat(flat), dims), dims)
     return Floats(lower.g.concat([v.op for v in values], axis), dims)
+
+
+def _of_user_and_rows(lower, values, axis):
+    """True of positions that are joined in a model with users' features: the engine looks for such a join, [history of the user, candidate], to
+    compute what stands at the history's positions once per user."""
+    rows = [v.dims[axis + 1:] for v in values]
+    positions = any(v.dims[axis] > 1 for v in values) and np.prod(rows[0], dtype=int) > 1 and np.prod(values[0].dims[:axis], dtype=int) == 1
+    return positions and any(f.get("space") == "shared" for f in lower.g.features.values())
 
 
 def _part(lower, node, part):

@@ -1,8 +1,9 @@
-"""Brings lowered ops to the form that the hand-written importers give: pooled lookups, biases inside Linear, Dice."""
+"""Brings lowered ops to the form that the hand-written importers give: pooled lookups, biases inside Linear, Linear without
+transposes around it, Dice."""
 
 import numpy as np
 
-from .emit import Graph
+from .emit import Graph, swapped
 
 
 class Normaliser:
@@ -167,7 +168,33 @@ def _bias(n, op, old):
             value = bias.params["value"]
             if value.shape == want or (value.size == want[-1] and value.shape[-1] == want[-1] and len(want) == 1):
                 return n.g.linear(x.ins[0], x.params["weight"], value.reshape(want), x.attrs.get("groups", 1))
+        if bias.kind == "Const":
+            found = _bias_of_groups(n, x, bias.params["value"], _first(old, x, op))
+            if found is not None:
+                return found
     return None
+
+
+def _bias_of_groups(n, x, value, old):
+    """The same where a reshape that keeps groups and outputs stands between: x W_t + b_t of each token, as torch.einsum makes it."""
+    inner = x.ins[0] if x.is_a("View", kind="reshape") and old.is_a("View", kind="reshape") and n.once(old) and n.once(old.ins[0]) else None
+    if inner is None or inner.kind != "Linear" or inner.attrs.get("groups", 1) == 1 or "bias" in inner.params:
+        return None
+    want = inner.params["weight"].shape[:-1]
+    if value.shape != want or x.shape[-2:] != want or inner.shape[-2:] != want:
+        return None
+    return n.g.reshape(n.g.linear(inner.ins[0], inner.params["weight"], value, inner.attrs["groups"]), x.shape)
+
+
+def _on_rows(n, op, old):
+    """A Linear between two transposes of the last two dims is one over the axis before the last: W x."""
+    if not _swaps(op) or op.ins[0].kind != "Linear" or op.ins[0].attrs or not _swaps(op.ins[0].ins[0]) or not n.once(old.ins[0]):
+        return None
+    return n.g.linear(op.ins[0].ins[0].ins[0], op.ins[0].params["weight"], op.ins[0].params.get("bias"), axis="field")
+
+
+def _swaps(op):
+    return op.is_a("View", kind="transpose") and list(op.attrs["perm"]) == swapped(len(op.shape))
 
 
 def _first(old, x, op):
@@ -227,7 +254,7 @@ def _flat_sum(n, op, _old):
     return n.g.reshape(n.g.reduce(op.attrs["kind"], n.g.reshape(x, [x.shape[axis]]), 0, **keys), op.shape)
 
 
-RULES = (_pooled, _mean, _bias, _dice, _scaled_sum, _flat_sum)
+RULES = (_pooled, _mean, _bias, _on_rows, _dice, _scaled_sum, _flat_sum)
 
 
 def normalise(graph, outputs):

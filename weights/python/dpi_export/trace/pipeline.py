@@ -1,14 +1,18 @@
 """The stages in order: capture twice, compare the traces, follow the rows, lower, normalise."""
 
+import math
+
 import numpy as np
 
 from ..errors import UnsupportedModelError
+from ..ops.shapes import MAX_ELEMENTS
+from .attention import recognise
 from .build import heads_of
 from .capture import capture
 from .exported import Exported, wanted
 from .kept_rows import check
 from .lower import Lowering
-from .normalise import normalise
+from .normalise import normalise, reachable
 from .pair import Pair
 from .propagate import propagate
 from .state import check_first_call, warm_up
@@ -45,7 +49,12 @@ def lowered(model, forward, inputs, feature_dicts, front=None):
     outputs = lowering.run()
     heads = heads_of(lowering.g, outputs)
     held = [op for head in heads for op in (head.value, head.logit) if op is not None]
-    done = dict(zip(map(id, held), normalise(lowering.g, held)))
+    final = recognise(lowering.g, normalise(lowering.g, held))
+    for op in reachable(final):
+        if op.shape is not None and math.prod(op.shape) > MAX_ELEMENTS:
+            raise UnsupportedModelError(f"layer '{op.module}': a value of {list(op.shape)} has more than 2^24 elements a row; attention that is "
+                                        "recognised has none (IMPORTERS.md, Attention)")
+    done = dict(zip(map(id, held), final))
     for head in heads:
         head.value = done[id(head.value)]
         head.logit = None if head.logit is None else done[id(head.logit)]
