@@ -110,7 +110,7 @@ Json measure(const LoadedModel& model, const Pool& pool, int n_callers, double s
   const nlohmann::json after = model.counters();
   if (!has_tiers(after)) return j;
   j["tiers"] = tier_rates(before, after);
-  j["fetches"] = read_rates(warm, after, elapsed, model.options());
+  j["fetches"] = read_rates(warm, after, elapsed, model.details());
   return j;
 }
 

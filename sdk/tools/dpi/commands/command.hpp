@@ -34,6 +34,17 @@ struct PredictArgs {
   bool wants_summary() const { return summary || !label.empty(); }
 };
 
+struct DiffArgs {
+  CommonFlags common;
+  std::string old, next, rows, label, head, request;
+  bool raw = false, json = false;
+  int64_t batch = 256, worst = 5;
+  double limit = -1;  // below 0: none
+  CsvLimits limits;
+
+  bool limited() const { return limit >= 0; }
+};
+
 struct VerifyArgs {
   CommonFlags common;
   std::string bundle;
@@ -96,6 +107,7 @@ struct DeltaArgs {
 int inspect(const InspectArgs& args);
 int plan(const PlanArgs& args);
 int predict(const PredictArgs& args);
+int diff(const DiffArgs& args);
 int verify(const VerifyArgs& args);
 int bench(const BenchArgs& args);
 int devices(const DevicesArgs& args);

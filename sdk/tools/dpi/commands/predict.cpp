@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "sdk/tools/dpi/commands/command.hpp"
 #include "sdk/tools/dpi/commands/summary.hpp"
-#include "sdk/tools/dpi/csv/free_rows.hpp"
+#include "sdk/tools/dpi/csv/file_scorer.hpp"
 #include "sdk/tools/dpi/csv/row_feeder.hpp"
 #include "sdk/tools/dpi/csv/score_file.hpp"
 #include "sdk/tools/dpi/csv/value_counts.hpp"
@@ -18,31 +18,20 @@ namespace dpi::tool {
 
 namespace {
 
-/// A call ends early where its rows make up this much text, so that memory does not grow with what --batch
-/// allows.
-constexpr uint64_t kMaxBatchText = uint64_t{16} << 20;
-
-/// Reads, scores and writes chunk by chunk.
+/// Reads, scores and writes batch by batch.
 class Scorer {
  public:
   Scorer(const PredictArgs& args, const LoadedModel& model, int32_t head)
-      : counts(model), args_(args), model_(model), head_(head) {
-    error_.struct_size = sizeof error_;
-    dpi_rows* rows = nullptr;
-    if (dpi_rows_create(model.get(), &rows, &error_) != DPI_OK)
-      throw CommandError(kExitOther, error_.message);
-    rows_.reset(rows);
-    heads_ = static_cast<size_t>(model.info().num_heads);
-    scores_.resize(static_cast<size_t>(args.batch) * heads_);
-  }
+      : counts(model), args_(args), model_(model), head_(head) {}
 
   /// out: null = scores are not wanted.
   void run(CsvReader* csv, RowFeeder* feeder, ScoreFile* out) {
     const uint64_t begin = monotonic_ns();
     Progress progress("scoring", out == nullptr || !out->is_stdout() || !shows_stdout());
-    while (fill(csv, feeder)) {
-      predict(*feeder);
-      if (out != nullptr) out->write(scores_.data(), lines_.size());
+    FileScorer scorer(model_, csv, feeder, args_.batch);
+    while (scorer.next()) {
+      add(scorer);
+      if (out != nullptr) out->write(scorer.scores(), scorer.lines().size());
       progress.update(csv->bytes_read(), csv->file_bytes());
     }
     if (out != nullptr) out->commit();
@@ -55,56 +44,22 @@ class Scorer {
   ValueCounts counts;
 
  private:
-  bool fill(CsvReader* csv, RowFeeder* feeder) {
-    dpi_rows_clear(rows_.get());
-    feeder->begin_batch();
-    lines_.clear();
-    user_lines_.clear();
-    const uint64_t end = csv->bytes_read() + kMaxBatchText;
-    while (static_cast<int64_t>(lines_.size()) < args_.batch && csv->bytes_read() < end &&
-           feeder->next(rows_.get())) {
-      lines_.push_back(csv->line());
-      if (feeder->began_user()) user_lines_.push_back(csv->line());
-      if (feeder->has_label()) summary.labels.push_back(feeder->label());
-    }
-    return !lines_.empty();
-  }
-
-  void predict(const RowFeeder& feeder) {
-    dpi_batch batch{};
-    batch.struct_size = sizeof batch;
-    if (dpi_rows_get_batch(rows_.get(), &batch, &error_) != DPI_OK)
-      throw CommandError(kExitOther, error_.message);
-    counts.count(batch);
-    const size_t n = lines_.size() * heads_;
-    const uint64_t begin = monotonic_ns();
-    const dpi_status status = dpi_predict(model_.get(), &batch, scores_.data(), n, nullptr, &error_);
-    const double seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
-    if (status != DPI_OK) {
-      const std::vector<int64_t>& lines = error_.in_shared != 0 ? user_lines_ : lines_;
-      const bool known = error_.row >= 0 && error_.row < static_cast<int64_t>(lines.size());
-      const std::string place = known ? feeder.place(lines[error_.row], error_.feature) + ": " : "";
-      throw CommandError(exit_of(status, false),
-                         place + (known ? without_row(error_.message) : error_.message));
-    }
-    summary.predict_seconds += seconds;
-    summary.rows += static_cast<int64_t>(lines_.size());
+  void add(const FileScorer& scored) {
+    counts.count(scored.batch());
+    summary.predict_seconds += scored.seconds();
+    summary.rows += static_cast<int64_t>(scored.lines().size());
     if (!args_.wants_summary()) return;
-    summary.latencies.push_back(seconds);
-    if (!feeder.has_label()) return;
-    for (size_t r = 0; r < lines_.size(); ++r)
-      summary.scores.push_back(scores_[r * heads_ + static_cast<size_t>(head_)]);
+    summary.latencies.push_back(scored.seconds());
+    const std::vector<float>& labels = scored.labels();
+    summary.labels.insert(summary.labels.end(), labels.begin(), labels.end());
+    const auto heads = static_cast<size_t>(model_.info().num_heads);
+    for (size_t r = 0; r < labels.size(); ++r)
+      summary.scores.push_back(scored.scores()[r * heads + static_cast<size_t>(head_)]);
   }
 
   const PredictArgs& args_;
   const LoadedModel& model_;
   int32_t head_;
-  size_t heads_ = 1;
-  std::unique_ptr<dpi_rows, FreeRows> rows_;
-  std::vector<int64_t> lines_;
-  std::vector<int64_t> user_lines_;  // of each user's first row
-  std::vector<float> scores_;
-  dpi_error error_{};
 };
 
 int32_t find_head(const LoadedModel& model, const std::string& name) {

@@ -23,7 +23,7 @@ double number_of(const nlohmann::json& options, const char* key) {
 }  // namespace
 
 Json read_rates(const nlohmann::json& before, const nlohmann::json& after, double seconds,
-                const nlohmann::json& options) {
+                const nlohmann::json& info) {
   uint64_t reads = 0, us = 0, rows = 0;
   for (size_t i = 0; i < after["tiers"].size(); ++i) {
     const auto rise = [&](const char* key) {
@@ -33,9 +33,9 @@ Json read_rates(const nlohmann::json& before, const nlohmann::json& after, doubl
     rows += rise("fetched") + rise("missing") + rise("failed");
   }
   if (reads == 0 || !(seconds > 0)) return {};
+  const nlohmann::json& options = info["options"];
   const double threads = number_of(options, "store.fetch_threads");
   const double busy = static_cast<double>(us) * 1e-6 / seconds;  // Little's law: rate times time of one
-  const double tables = static_cast<double>(after["tiers"].size());
   Json j;
   j["reads"] = reads;
   j["rows_per_read"] = static_cast<double>(rows) / static_cast<double>(reads);
@@ -46,7 +46,11 @@ Json read_rates(const nlohmann::json& before, const nlohmann::json& after, doubl
   j["threads_needed"] = static_cast<int64_t>(std::ceil(busy / kLoad));
   j["limited"] = busy >= kNearlyAll * threads;
   j["fetch_queue"] = static_cast<int64_t>(number_of(options, "store.fetch_queue"));
-  j["queue_needed"] = static_cast<int64_t>(number_of(options, "max_contexts") * tables);
+  // Those that wait without a context, and those that hold one and are about to.
+  const int64_t calls =
+      info["memory"]["contexts"].get<int64_t>() + info["memory"]["parked_contexts"].get<int64_t>();
+  j["waiting_calls"] = calls;
+  j["queue_needed"] = calls * static_cast<int64_t>(after["tiers"].size());
   return j;
 }
 
@@ -61,8 +65,9 @@ void print_read_rates(const Json& r) {
              r["limited"].get<bool>()
                  ? "all were busy, and callers waited for them; measure again with more"
                  : ("these reads need " + r["threads_needed"].dump() + " at a load of 0.5").c_str());
-  print_line(stdout, "  store.fetch_queue=%s: all contexts and tables need %s at once",
-             r["fetch_queue"].dump().c_str(), r["queue_needed"].dump().c_str());
+  print_line(stdout, "  store.fetch_queue=%s: up to %s calls wait at once, which need %s",
+             r["fetch_queue"].dump().c_str(), r["waiting_calls"].dump().c_str(),
+             r["queue_needed"].dump().c_str());
 }
 
 }  // namespace dpi::tool

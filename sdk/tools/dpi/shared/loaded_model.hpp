@@ -32,6 +32,7 @@ class LoadedModel {
   const dpi_model_info& info() const { return info_; }
   const std::vector<dpi_feature_info>& features() const { return features_; }
   const nlohmann::json& schema() const { return schema_; }
+  const nlohmann::json& details() const { return details_; }                // dpi_model_info_json
   const nlohmann::json& options() const { return details_.at("options"); }  // in force
   nlohmann::json counters() const;                                          // dpi_model_counters_json
   std::string feature_name(int32_t i) const { return dpi_model_feature_name(get(), i); }
