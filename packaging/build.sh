@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Makes the packages for Debian and for systems with rpm, each with its bill of materials beside it. The same commit gives the same bytes.
 #
-#   packaging/build.sh [--out DIR] [--trees DIR] [--revision N] [--formats "deb rpm"] [--no-debug] [--cuda DIR] [--jobs N] [-- CMAKE ARGUMENTS]
+#   packaging/build.sh [--arch ARCH] [--out DIR] [--trees DIR] [--revision N] [--formats "deb rpm"] [--no-debug] [--cuda DIR] [--jobs N]
+#                      [-- CMAKE ARGUMENTS]
 #
-#   --out DIR       where they go (default: build/packages); what lies there of an earlier call is removed
-#   --trees DIR     where the library is built, in packages-debug or packages-plain (default: build); compiled files stay
+#   --arch ARCH     amd64 (default), or arm64, cross-compiled: the packages that differ by processor, as the others are made with those for amd64
+#   --out DIR       where they go (default: build/packages, or build/packages-arm64); what lies there of an earlier call is removed
+#   --trees DIR     where the library is built, in packages-debug or packages-plain, with -arm64 in the name (default: build); compiled files stay
 #   --revision N    the number after the version's hyphen (default: 1)
 #   --formats LIST  only these (default: both)
 #   --no-debug      without debug symbols, and so without the packages of them
@@ -23,12 +25,13 @@ export LC_ALL=C.UTF-8 TZ=UTC
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 here="$ROOT/packaging/packages"
-for part in common tree site deb rpm; do . "$here/$part.sh"; done
+for part in common processor tree site deb rpm; do . "$here/$part.sh"; done
 
 parse() {
-  out="$ROOT/build/packages" trees="$ROOT/build" revision=1 formats="deb rpm" debug=yes cuda="" jobs="$(nproc)" cmake_arguments=()
+  processor="" out="" trees="$ROOT/build" revision=1 formats="deb rpm" debug=yes cuda="" jobs="$(nproc)" cmake_arguments=()
   while [ $# -gt 0 ]; do
     case "$1" in
+      --arch) processor="$2"; shift ;;
       --out) out="$2"; shift ;;
       --trees) trees="$2"; shift ;;
       --revision) revision="$2"; shift ;;
@@ -47,10 +50,14 @@ parse() {
 
 main() {
   parse "$@"
+  choose_processor
+  [ -n "$out" ] || out="$ROOT/build/packages$([ $cross = no ] || echo "-$processor")"
   mkdir -p "$out" "$trees"
   out="$(cd "$out" && pwd -P)" trees="$(cd "$trees" && pwd -P)" stage="$out/stage"
   rm -rf "$stage" "$out"/*.deb "$out"/*.rpm "$out"/*.spdx.json
+  mkdir -p "$stage"
   facts
+  get_sysroot
   local format
   for format in $formats; do
     layout "$format"

@@ -1,7 +1,7 @@
 # Writes the bill of materials of a tree of files as SPDX 2.3 JSON: the SDK, its files with their digests, and what is linked into
 # each of them. The same files give the same bytes.
 #
-#   cmake -DTABLE=... -DNAME=dpi-prefix -DVERSION=1.0.0 -DROOT=folder -DLIST=file -DOUT=file -P packaging/sbom.cmake
+#   cmake -DTABLE=... -DNAME=dpi-prefix -DVERSION=1.2.0 -DROOT=folder -DLIST=file -DOUT=file -P packaging/sbom.cmake
 #
 # TABLE is <build>/packaging/third_party.cmake; LIST has one line per file, relative to ROOT; links are left out. The time is
 # SOURCE_DATE_EPOCH (default: 2026-01-01).
@@ -37,7 +37,7 @@ function(spdx_relation from type to)
   set(relations "${relations}" PARENT_SCOPE)
 endfunction()
 
-# The name under which the table knows a file: libdpi.so for libdpi.so.1.0.0.
+# The name under which the table knows a file: libdpi.so for libdpi.so.1.2.0.
 function(spdx_kind out path)
   get_filename_component(kind ${path} NAME)
   string(REGEX REPLACE "\\.so[.0-9]*$" ".so" kind ${kind})

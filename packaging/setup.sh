@@ -10,7 +10,7 @@
 #   bindings  Java, Go and Python
 #   packages  what packaging/build.sh and its tests need beyond build and bindings
 #   docs      what packaging/doc/build.sh and its tests need beyond build and bindings
-#   aarch64   the cross compiler and the emulator of tests/packaging/aarch64_test.sh; not in `all`
+#   aarch64   the cross compiler and the emulator of the preset aarch64 and its stage; not in `all`
 #   --print   only list the packages of the groups
 #
 # Another package manager that is at work is waited for, ten minutes at most.

@@ -47,7 +47,7 @@ set(samples ${CMAKE_INSTALL_DOCDIR}/samples)
 install(FILES samples/01_score_csv.c samples/02_score_batch.c samples/03_score_candidates.cpp weights/demo/adult_widedeep.h5
               weights/demo/adult_test.csv weights/demo/msweb_deepfm.h5 DESTINATION ${samples})
 install(DIRECTORY samples/java samples/go samples/python samples/prometheus DESTINATION ${samples}
-        FILES_MATCHING PATTERN "*.java" PATTERN "*.go" PATTERN "*.py" PATTERN "*.yml" PATTERN "*_test.go" EXCLUDE)
+        FILES_MATCHING PATTERN "*.java" PATTERN "*.go" PATTERN "*.py" PATTERN "*.yml" PATTERN "*.json" PATTERN "*_test.go" EXCLUDE)
 file(READ samples/go/go.mod module)  # with the module where it is installed
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS samples/go/go.mod)
 string(REPLACE "=> ../../bindings/go" "=> ../../../../gocode/src/dpiframe.org/dpi" module "${module}")

@@ -9,6 +9,33 @@ manifest() {  # title [Automatic-Module-Name]
   printf 'Created-By: dpi %s\n' "$version"
 }
 
+# machine_of FILE: the processor of a library, as the kernel names it.
+machine_of() {
+  case "$(readelf -hW "$1" | sed -n 's/^ *Machine: *//p')" in
+    *X86-64) echo x86_64 ;;
+    AArch64) echo aarch64 ;;
+    *) echo "$1 is for a processor that no loader knows" >&2; return 1 ;;
+  esac
+}
+
+# strip_to FILE FOLDER [NAME]: a stripped copy of a library, by the tool of its processor where this machine's knows it not.
+strip_to() {
+  local tool machine
+  machine="$(machine_of "$1")"
+  tool="$(command -v "$machine-linux-gnu-strip" || command -v strip)"
+  mkdir -p "$2"
+  "$tool" --strip-unneeded -o "$2/${3:-$(basename "$1")}" "$1"
+}
+
+# natives TREE LIBDPI LIBDPI_JNI: where the loader looks for them on their processor.
+natives() {
+  local folder
+  folder="$1/dpi/native/linux-$(machine_of "$2")"
+  [ ! -e "$folder" ] || { echo "two builds for one processor: $2" >&2; return 1; }
+  strip_to "$2" "$folder" libdpi.so.1
+  strip_to "$3" "$folder" libdpi_jni.so
+}
+
 # describe FOLDER NAME: licences, notices and the bill of materials of a folder that holds libraries, in its META-INF.
 describe() {
   local folder="$1" name="$2"

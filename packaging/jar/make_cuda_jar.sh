@@ -13,8 +13,7 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 . "$here/archive.sh"
-folder="$work/tree/dpi/native/linux-x86_64/dpi/backends-1"
-mkdir -p "$out" "$folder"
-strip --strip-unneeded -o "$folder/libdpi_cuda.so" "$plugin"
+mkdir -p "$out"
+strip_to "$plugin" "$work/tree/dpi/native/linux-$(machine_of "$plugin")/dpi/backends-1" libdpi_cuda.so
 describe "$work/tree" dpi-cuda13-jar
 pack "dpi-$version-cuda13.jar" "$work/tree" "DPIFrame SDK for Java, CUDA 13 backend"

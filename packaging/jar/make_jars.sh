@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Makes the Java archives from compiled classes and built libraries; the same inputs give the same bytes.
 #
-#   make_jars.sh OUT VERSION CLASSES SOURCES GENERATED LIBDPI LIBDPI_JNI PACKAGING
+#   make_jars.sh OUT VERSION CLASSES SOURCES GENERATED LIBDPI LIBDPI_JNI PACKAGING [FOLDER]...
 #
-#   OUT/dpi-VERSION.jar           classes, libdpi.so.1 and libdpi_jni.so for linux-x86_64, the POM, licences, bill of materials
+#   OUT/dpi-VERSION.jar           classes, libdpi.so.1 and libdpi_jni.so, the POM, licences, bill of materials
 #   OUT/dpi-VERSION-sources.jar   the sources, the generated ones included
 #   OUT/dpi-VERSION-javadoc.jar   the public package's documentation
 #   OUT/dpi-VERSION.pom
 #
 # The libraries are stripped copies of those that are installed. PACKAGING is the folder `packaging` of their build: licences, and
-# the table for the bill of materials.
+# the table for the bill of materials. Each FOLDER has the two libraries for another processor, the folder `lib` of a build: the archive
+# then holds those too, and the loader takes what its processor needs. They are built from the same commit.
 set -euo pipefail
 
-[ $# -eq 8 ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
+[ $# -ge 8 ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
 out="$1" version="$2" classes="$3" sources="$4" generated="$5" libdpi="$6" libjni="$7" packaging="$8"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 work="$(mktemp -d)"
@@ -21,11 +22,10 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
 main_tree="$work/main"
-native="$main_tree/dpi/native/linux-x86_64"
-mkdir -p "$native"
+mkdir -p "$main_tree"
 cp -r "$classes/." "$main_tree/"
-strip --strip-unneeded -o "$native/libdpi.so.1" "$libdpi"
-strip --strip-unneeded -o "$native/libdpi_jni.so" "$libjni"
+natives "$main_tree" "$libdpi" "$libjni"
+for folder in "${@:9}"; do natives "$main_tree" "$folder/libdpi.so.1" "$folder/libdpi_jni.so"; done
 pom "$main_tree"
 describe "$main_tree" dpi-jar
 pack "dpi-$version.jar" "$main_tree" "DPIFrame SDK for Java" org.dpiframe

@@ -27,6 +27,7 @@ facts() {
   full="$version-$revision"
   export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$ROOT" -C "$ROOT" log -1 --format=%ct 2>/dev/null || echo 1767225600)}"
   plugin=""
+  [ $cross = no ] || return 0
   if [ -n "$cuda" ]; then
     plugin="$cuda/lib/dpi/backends-1/libdpi_cuda.so"
     [ -f "$plugin" ] || fail "$plugin is not there"
@@ -36,11 +37,12 @@ facts() {
   [ -n "$plugin" ] || say "libdpi1-cuda13 is left out: no up-to-date build/cuda has libdpi_cuda.so (cmake --preset release -B build/cuda -DDPI_CUDA=ON)"
 }
 
-# packages FORMAT: the names of the descriptions in list/, without those of another format only and those whose `when` does not hold.
+# packages FORMAT: the names of the descriptions in list/, without those of another format only and those whose `when` does not hold,
+# and without those for every processor where the packages are for another than this machine's.
 packages() {
   local file
   for file in "$here"/list/*.sh; do
-    (describe_package "$(basename "$file" .sh)"; if [[ "$only" = "" || "$only" = "$1" ]] && eval "$when"; then echo "$name"; fi)
+    (describe_package "$(basename "$file" .sh)"; if [[ "$only" = "" || "$only" = "$1" ]] && [[ $cross = no || $arch != all ]] && eval "$when"; then echo "$name"; fi)
   done
 }
 
@@ -68,7 +70,7 @@ elf_files() {
 }
 
 # floor FILE: the newest glibc that it asks for.
-floor() { objdump -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -Vu | tail -n 1; }
+floor() { readelf -VW "$1" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -Vu | tail -n 1; }
 
 # all_times FOLDER: one time for everything, whenever it was written.
 all_times() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }

@@ -57,14 +57,14 @@ deb_library() {
   chmod 644 "$folder/DEBIAN/symbols"
 }
 
-# deb_computed: what the package's programs and libraries need, as `Depends` has it. A libm that is not used is no fault: it comes with
-# libc, and a part of the C++ runtime names it that the link leaves out again.
+# deb_computed: what the package's programs and libraries need, as `Depends` has it. A libm or loader that is not used is no fault: they come
+# with libc. A part of the C++ runtime names libm that the link leaves out again, and the loader of aarch64 has the guard word of stacks, for those who use it.
 deb_computed() {
   local elfs
   mapfile -t elfs < <(elf_files "$folder")
   [ ${#elfs[@]} -gt 0 ] || return 0
-  (cd "$stage/source" && dpkg-shlibdeps -O -S"$stage/deb/libdpi1" "${elfs[@]/#/-e}" 2>"$stage/shlibdeps.log") | sed -n 's/^shlibs:Depends=//p'
-  ! grep -v -e '^$' -e 'was not linked against libm\.so\.6 ' "$stage/shlibdeps.log" >&2 || fail "$name: dpkg-shlibdeps warns"
+  (cd "$stage/source" && shlibdeps -O -S"$stage/deb/libdpi1" "${elfs[@]/#/-e}" 2>"$stage/shlibdeps.log") | sed -n 's/^shlibs:Depends=//p'
+  ! grep -v -e '^$' -e 'was not linked against \(libm\.so\.6\|ld-linux-aarch64\.so\.1\) ' "$stage/shlibdeps.log" >&2 || fail "$name: dpkg-shlibdeps warns"
 }
 
 deb_control() {

@@ -8,7 +8,7 @@ make_rpms() {
   mkdir -p "$root"
   each rpm rpm_documents
   { rpm_head; each rpm rpm_package; rpm_debug; rpm_changelog; } >"$spec"
-  rpmbuild -bb --quiet --define "_topdir $stage/rpmbuild" --define "_rpmdir $stage/rpms" --define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
+  rpmbuild -bb "${rpm_target[@]}" --quiet --define "_topdir $stage/rpmbuild" --define "_rpmdir $stage/rpms" --define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
     --buildroot "$stage/buildroot" "$spec" >"$stage/rpm.log" 2>&1 || { tail -n 30 "$stage/rpm.log"; fail "rpmbuild failed"; }
   mv "$stage"/rpms/*.rpm "$out/"
   each rpm rpm_materials

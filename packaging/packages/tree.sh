@@ -3,7 +3,7 @@
 
 # layout FORMAT: where things lie, relative to /.
 layout() {
-  tree="$trees/packages-$([ "$debug" = no ] && echo plain || echo debug)"
+  tree="$trees/packages-$([ $cross = no ] || echo "$processor-")$([ "$debug" = no ] && echo plain || echo debug)"
   if [ "$1" = deb ]; then
     lib="usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" python=usr/lib/python3/dist-packages
     jni="$lib/jni" examples=usr/share/doc/libdpi-dev/examples maven=usr/share/maven-repo
@@ -27,7 +27,7 @@ build_tree() {
   else
     unset CCACHE_BASEDIR  # the tree's launcher sets it
   fi
-  say "$1: building for /$lib, on $jobs processors: about 12 minutes of one with an empty compiler cache, less than 1 with a full one"
+  say "$1: building for $processor, /$lib, on $jobs processors: about 12 minutes of one with an empty compiler cache, less than 1 with a full one"
   # In the caller's language: the compiler cache takes what was compiled in another for something else.
   (if [ -n "$caller_locale" ]; then LC_ALL="$caller_locale"; else unset LC_ALL; fi; compile)
 }
@@ -65,9 +65,10 @@ stage_tree() {
   stage_java
   stage_python
   stage_runtime "$1"
-  stage_site
+  program
+  [ $cross = yes ] || stage_site
   mkdir -p "$all/usr/share/man/man1"
-  "$here/man_pages.py" "$tree/bin/dpi" "$version" "$all/usr/share/man/man1"
+  "$here/man_pages.py" "$dpi" "$version" "$all/usr/share/man/man1"
   gzip -9n "$all"/usr/share/man/man1/*
   [ -z "$plugin" ] || install -D -m 644 "$plugin" "$all/$lib/dpi/backends-1/libdpi_cuda.so"
   # Executable for rpm, which looks for what a library needs and provides in executable files only; not for Debian.
@@ -118,6 +119,7 @@ stage_runtime() {
 # divide FORMAT: every file goes to the one package that names it.
 divide() {
   each "$1" take
+  leave_out
   local left
   left="$(find "$all" ! -type d)"
   [ -z "$left" ] || fail "no package in packaging/packages/list takes $left"
@@ -159,9 +161,9 @@ split_symbols() {
     id="$(readelf -n "$2" | sed -n 's/^ *Build ID: //p')"
     target="$stage/$1/$name.debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
     mkdir -p "$(dirname "$target")"
-    objcopy --only-keep-debug --compress-debug-sections "$2" "$target"
+    "${tools}objcopy" --only-keep-debug --compress-debug-sections "$2" "$target"
     chmod 644 "$target"
     echo "$id" >>"$stage/$1/$name.ids"
   fi
-  strip --strip-unneeded --remove-section=.comment --remove-section=.note "$2"
+  "${tools}strip" --strip-unneeded --remove-section=.comment --remove-section=.note "$2"
 }

@@ -86,11 +86,11 @@ in_java() {
 by_maven_coordinates() {  # what a build with Maven's repositories does, by Ivy: Debian's repository is a folder
   printf '<ivysettings><settings defaultResolver="debian"/><resolvers><ibiblio name="debian" m2compatible="true" root="file:///usr/share/maven-repo/"/></resolvers></ivysettings>' >"$work/ivy.xml"
   resolve() { java -jar /usr/share/java/ivy.jar -settings "$work/ivy.xml" -cache "$work/ivy" -dependency org.dpiframe dpi "$1" -cachepath "$work/path"; }
-  rm -rf "$work/ivy" && ! resolve 0.9.9 && resolve 1.0.0 && java -cp "$(cat "$work/path"):$work" Score "$examples/adult_widedeep.h5" | diff "$work/c.txt" -
+  rm -rf "$work/ivy" && ! resolve 0.9.9 && resolve 1.2.0 && java -cp "$(cat "$work/path"):$work" Score "$examples/adult_widedeep.h5" | diff "$work/c.txt" -
 }
 in_go() {
   mkdir -p "$work/go" && cp /test/main.go "$work/go/" && cd "$work/go" &&
-    printf 'module x\n\ngo 1.19\n\nrequire dpiframe.org/dpi v1.0.0\n\nreplace dpiframe.org/dpi => /usr/share/gocode/src/dpiframe.org/dpi\n' >go.mod &&
+    printf 'module x\n\ngo 1.19\n\nrequire dpiframe.org/dpi v1.2.0\n\nreplace dpiframe.org/dpi => /usr/share/gocode/src/dpiframe.org/dpi\n' >go.mod &&
     GOFLAGS=-mod=mod GOPROXY=off GOCACHE="$work/gocache" go build -o score . && ./score "$examples/adult_widedeep.h5" >"$work/go.txt" && diff "$work/c.txt" "$work/go.txt"
 }
 in_python() {
@@ -112,7 +112,7 @@ documentation() {  # read in place, and known to the system's register of docume
 frames() {  # FOLDER OF SYMBOLS
   gdb -batch -nx -iex 'set debuginfod enabled off' -iex "set debug-file-directory $1" -ex run -ex bt --args "$work/dies" "$examples/adult_widedeep.h5" >"$work/frames" 2>&1
   cat "$work/frames"
-  grep -qE 'dpi_model_load \(path=.* at /usr/src/dpi-1\.0\.0/capi/src/model\.cpp:[0-9]+' "$work/frames" && grep -qE 'at /usr/src/dpi-1\.0\.0/sdk/src/' "$work/frames"
+  grep -qE 'dpi_model_load \(path=.* at /usr/src/dpi-1\.2\.0/capi/src/model\.cpp:[0-9]+' "$work/frames" && grep -qE 'at /usr/src/dpi-1\.2\.0/sdk/src/' "$work/frames"
 }
 backtrace() { cc -g /test/dies.c $(pkg-config --cflags --libs dpi) -o "$work/dies" && frames /usr/lib/debug; }
 no_symbols() { ! frames /nowhere && grep -q SIGABRT "$work/frames" && grep -q 'dpi_model_load ()' "$work/frames"; }

@@ -8,8 +8,8 @@
 #   --jobs N   parallel compilations (default: the number of processors)
 #
 # Otherwise also: all packages with their debug symbols, compiled anew in a copy of the tree elsewhere to the same bytes; .debs in a clean Debian
-# root (needs root and debootstrap): consumers in five languages, an upgrade, the removal of everything; .rpms in a scratch root, an upgrade too; the
-# library for aarch64 under an emulator.
+# root (needs root and debootstrap): consumers in five languages, an upgrade, the removal of everything; .rpms in a scratch root, an upgrade too.
+# The library for aarch64 has a stage of its own, tests/run.d/37_aarch64.sh.
 # A line begins with "passed:", "FAILED:" or "skipped:" for each check. packaging/setup.sh build bindings packages docs installs what is needed.
 set -uo pipefail
 umask 022
@@ -227,11 +227,6 @@ full_form() {
     echo "skipped: the .debs in a clean Debian root: needs root, debootstrap and the right to mount"
   else
     "$here/root_test.sh" "$older" "$out" || bad=1
-  fi
-  if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null; then
-    check "aarch64" "$here/aarch64_test.sh" "$ROOT/build/aarch64" "$jobs"
-  else
-    echo "skipped: aarch64: needs packaging/setup.sh aarch64"
   fi
   check "all packages, compiled anew elsewhere" elsewhere || return
   check "both have the same bytes" same_files "$out" "$scratch/elsewhere"

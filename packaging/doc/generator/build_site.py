@@ -192,7 +192,7 @@ class Site:
 
 
 def _source(page):
-    made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "options.def and reference/options.md", "made:api": "dpi.h and endpoint.h", "made:go": "bindings/go",
+    made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "options.def and reference/options.md", "made:api": "the headers `dpi/*.h`", "made:go": "bindings/go",
             "made:plans": "dpi plan", "made:program": "dpi --help", "made:index": "all pages", "made:search": "all pages"}
     return f"Made from {made[page.source]}." if page.source in made else f"Source: {page.source}"
 

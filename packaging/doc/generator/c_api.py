@@ -1,4 +1,4 @@
-"""The reference of the C API: Doxygen reads dpi.h and endpoint.h, as one text, through doxygen_filter.py, and its XML is laid out here as one page of this site."""
+"""The reference of the C API: Doxygen reads the headers, as one text, through doxygen_filter.py, and its XML is laid out here as one page of this site."""
 
 import dataclasses
 import pathlib
@@ -102,7 +102,7 @@ def _struct(compound):
 
 def page(about, groups, link):
     """The page's body; `link` makes links of names in a text that is escaped already."""
-    out = ["<h1>C API</h1>", '<p>What <code>dpi/dpi.h</code> and <code>dpi/endpoint.h</code> say, declaration by declaration.</p>', _comment(about, link), "<h2>Contents</h2>", "<ul>"]
+    out = ["<h1>C API</h1>", '<p>What <code>dpi/dpi.h</code> and the headers beside it say, declaration by declaration.</p>', _comment(about, link), "<h2>Contents</h2>", "<ul>"]
     for name, entries in groups:
         links = " &middot; ".join(f'<a href="#{e.name}"><code>{e.name}</code></a>' for e in entries)
         out.append(f'<li><a href="#group-{_slug(name)}">{escape(name)}</a>: {links}</li>')

@@ -1,4 +1,4 @@
-"""What the text of dpi.h and endpoint.h says beyond its declarations: statuses with their meaning, and names."""
+"""What the text of the headers says beyond its declarations: statuses with their meaning, and names."""
 
 import dataclasses
 import re
@@ -17,12 +17,17 @@ END = "\n#if defined(__cplusplus)\n}\n"
 
 
 def whole(folder):
-    """Both headers as one text: what endpoint.h declares behind what dpi.h does, and what it says at its head above that."""
-    dpi, more = ((folder / name).read_text(encoding="utf-8") for name in ("dpi.h", "endpoint.h"))
-    about = more[:more.index("#ifndef DPI_ENDPOINT_H")]
-    declared = more[more.index('extern "C" {\n#endif\n') + len('extern "C" {\n#endif\n'):more.index(END)]
-    section, declarations = declared.strip().split("\n", 1)
-    return dpi.replace(END, f"\n{section}\n{about}{declarations}\n{END}")
+    """All headers as one text: what the others declare behind what dpi.h does, and what each says at its head above that."""
+    text = (folder / "dpi.h").read_text(encoding="utf-8")
+    for header in sorted(folder.glob("*.h")):
+        if header.name == "dpi.h":
+            continue
+        more = header.read_text(encoding="utf-8")
+        about = more[:more.index("#ifndef DPI_")]
+        declared = more[more.index('extern "C" {\n#endif\n') + len('extern "C" {\n#endif\n'):more.index(END)]
+        section, declarations = declared.strip().split("\n", 1)
+        text = text.replace(END, f"\n{section}\n{about}{declarations}\n{END}")
+    return text
 
 
 def statuses(header):

@@ -16,8 +16,8 @@ import blocks
 
 LEXERS = {"sh": "bash", "text": "text", "csv": "text", "dockerfile": "docker"}
 NAME = re.compile(r"\b(?:dpi_|DPI_)\w+")
-NOT_OF_THE_HEADER = re.compile(r"dpi_export|dpi_jni|dpi_cuda|dpi_\w+_total|dpi_longest_wait_ms|dpi_http_\w+|dpi_build_info|dpi_endpoint_(?:refused|folder_unreadable)"
-                               r"|dpi_model_(?:host_bytes|device_bytes|version|since_seconds)|DPI_(?:BACKEND_DIR|JAR|CUDA|GO)")
+NOT_OF_THE_HEADER = re.compile(r"dpi_export|dpi_jni|dpi_cuda|dpi_\w+_total|dpi_\w+_seconds|dpi_(?:call|chunk)_rows|dpi_http_\w+|dpi_build_info|dpi_parked_now|dpi_endpoint_(?:refused|folder_unreadable|forecast_bytes)"
+                               r"|dpi_store_node_open|dpi_(?:model|endpoint)_held_bytes|dpi_model_(?:host_bytes|device_bytes|version|since_seconds)|DPI_(?:BACKEND_DIR|JAR|CUDA|GO)")
 
 
 class PageError(ValueError):
@@ -86,9 +86,17 @@ class Links:
         self.root, self.pages, self.anchors, self.known, self.option_keys = root, pages, anchors, known, option_keys
 
     def of_page(self, source, html, strict):
+        html = re.sub(r'<p><img alt="([^"]*)" src="([^"/]*\.svg)"\s*/?></p>', lambda m: self._drawing(source, m[2], m[1]), html)
         html = re.sub(r'<a href="([^"]*)">(.*?)</a>', lambda m: self._link(source, m[1], m[2], strict), html, flags=re.DOTALL)
         parts = re.split(r"(<a .*?</a>|<pre.*?</pre>|<h\d.*?</h\d>)", html, flags=re.DOTALL)
         return "".join(part if n % 2 else self._spans(source, part, strict) for n, part in enumerate(parts))
+
+    def _drawing(self, source, name, caption):
+        """A drawing beside the page becomes part of it, so that it has the page's colours."""
+        path = self.root / posixpath.dirname(source) / name
+        if not path.is_file():
+            raise PageError(f"{source}: a drawing {name}, which is not there")
+        return f"<figure>{path.read_text(encoding='utf-8').strip()}<figcaption>{caption}</figcaption></figure>"
 
     def _link(self, source, href, text, strict):
         href = unescape(href)

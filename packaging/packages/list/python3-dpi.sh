@@ -1,4 +1,4 @@
-# For the one Python whose headers the build found: the code that SWIG writes uses more than the stable part of Python's interface.
+# For the one Python whose headers the build found: the code that Debian 12's SWIG writes uses more than the stable part of Python's interface.
 rpm="$python_rpm-dpi" section=python
 summary='Embedded inference for click-through-rate models: Python'
 about='The Python package dpi scores bundles with libdpi.so.1 from numpy arrays,
