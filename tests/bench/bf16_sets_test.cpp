@@ -19,8 +19,8 @@ namespace {
 
 using namespace dpi::kernels;
 
-constexpr cpu::Isa kSets[] = {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512, cpu::Isa::kAvx512Bf16,
-                              cpu::Isa::kAmx};
+constexpr cpu::Isa kSets[] = {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512,  cpu::Isa::kAvx512Bf16,
+                              cpu::Isa::kAmx,    cpu::Isa::kNeon, cpu::Isa::kNeonMmla};
 
 std::mt19937& rng() {
   static std::mt19937 engine(20261123);
@@ -37,7 +37,9 @@ std::vector<float> random_floats(int64_t n) {
 
 double rounded(float v) { return bf16_to_float(float_to_bf16(v)); }
 
-bool rounds_inputs(cpu::Isa isa) { return isa == cpu::Isa::kAvx512Bf16 || isa == cpu::Isa::kAmx; }
+bool rounds_inputs(cpu::Isa isa) {
+  return isa == cpu::Isa::kAvx512Bf16 || isa == cpu::Isa::kAmx || isa == cpu::Isa::kNeonMmla;
+}
 
 /// A product with its packed weights; x and dst have rows apart by gaps, dst and scratch lie between guards.
 struct Product {

@@ -1,5 +1,6 @@
-// Products in int8 (AVX-512 VNNI, AMX) against float64 sums over weights and rows that were rounded alike:
-// odd sizes, tails, more rows than a block, a row's bits in every batch, what is not finite, zeros, scratch.
+// Products in int8, every instruction set of the processor, against float64 sums over weights and rows that
+// were rounded alike, and against each other's bytes: odd sizes, tails, more rows than a block, sums at the
+// limits, a row's bits in every batch, what is not finite, zeros, scratch.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -112,7 +113,8 @@ struct Layer {
 
 template <class Body>
 void for_each_set(Body&& body) {
-  for (const cpu::Isa isa : {cpu::Isa::kAvx512Vnni, cpu::Isa::kAmx}) {
+  for (const cpu::Isa isa : cpu::kIsas) {
+    if (isa == cpu::Isa::kAvx512Bf16) continue;  // kAvx512's
     if (!cpu::isa_supported(isa) || (isa == cpu::Isa::kAmx && !cpu::ask_for_tiles())) continue;
     CAPTURE(std::string(cpu::isa_name(isa)));
     body(isa);
@@ -163,6 +165,44 @@ TEST_CASE("int8: more rows than a block, the deepest sums, and the rounding show
     for (float& v : deep.x) v = 1;
     deep.pack();
     CHECK(deep.error(deep.run(0, 1)) <= 1);
+  });
+}
+
+TEST_CASE("int8: every set has the bytes of the plain one, at the limits of what a byte holds too") {
+  for_each_set([](cpu::Isa isa) {
+    for (int i = 0; i < 120; ++i) {
+      const auto size = [](int64_t most) {
+        return 1 + static_cast<int64_t>(rng()() % static_cast<uint64_t>(most));
+      };
+      Layer p(isa, size(20), size(120), size(150));
+      CAPTURE(p.m);
+      CAPTURE(p.n);
+      CAPTURE(p.k);
+      if (i % 3 == 0) {  // bytes of 127 and -127 only
+        for (float& v : p.x) v = v < 0 ? -1.0f : 1.0f;
+        for (float& v : p.w) v = v < 0 ? -1.0f : 1.0f;
+      }
+      if (i % 6 == 0) std::fill(p.x.begin(), p.x.end(), 1.0f);
+      if (i % 12 == 0) std::fill(p.w.begin(), p.w.end(), -1.0f);
+      Layer plain = p;
+      plain.isa = cpu::Isa::kScalar;
+      p.pack();
+      plain.pack();
+      CHECK(same(p.run(0, p.m), plain.run(0, p.m), 0));
+      CHECK(p.error(p.run(0, p.m)) <= 1);
+    }
+    for (const float sign : {1.0f, -1.0f}) {  // 65536 x 127 x 127 in 32 bits, and the bits below
+      Layer deep(isa, 3, 20, cpu::kInt8Depth);
+      for (float& v : deep.w) v = sign;
+      for (float& v : deep.x) v = 1;
+      std::fill(deep.bias.begin(), deep.bias.end(), 0.0f);
+      deep.x[5] = 0;
+      deep.pack();
+      const float step = 1.0f / 127.0f, want = static_cast<float>(sign * 65535.0 * 127 * 127) * (step * step);
+      for (const float got : deep.run(1, 2))
+        CHECK(got == static_cast<float>(sign * 65536.0 * 127 * 127) * (step * step));
+      for (const float got : deep.run(0, 1)) CHECK(got == want);
+    }
   });
 }
 

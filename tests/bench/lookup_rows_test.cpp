@@ -24,6 +24,9 @@ bool rows_are_alike(const MultiLookupArgs& a);
 namespace avx512 {
 bool rows_are_alike(const MultiLookupArgs& a);
 }
+namespace neon {
+bool rows_are_alike(const MultiLookupArgs& a);
+}
 }  // namespace dpi::kernels::cpu
 
 namespace dpi::test::lookup_rows_test {
@@ -37,6 +40,8 @@ bool goes_by_rows(cpu::Isa isa, const MultiLookupArgs& a) {
 #if defined(__x86_64__)
   if (isa == cpu::Isa::kAvx2) return cpu::avx2::rows_are_alike(a);
   if (isa != cpu::Isa::kScalar) return cpu::avx512::rows_are_alike(a);
+#elif defined(__aarch64__)
+  if (isa != cpu::Isa::kScalar) return cpu::neon::rows_are_alike(a);
 #endif
   (void)isa;
   return cpu::scalar::rows_are_alike(a);
@@ -217,7 +222,10 @@ constexpr Unlike kUnlike[] = {{"no column", no_column, true},
                               {"a scalar of other ids", other_ids, true},
                               {"more scalars than fields", more_scalars, true}};
 
-int64_t lanes(cpu::Isa isa) { return isa == cpu::Isa::kScalar ? 1 : isa == cpu::Isa::kAvx2 ? 8 : 16; }
+int64_t lanes(cpu::Isa isa) {
+  if (isa == cpu::Isa::kNeon || isa == cpu::Isa::kNeonDot || isa == cpu::Isa::kNeonMmla) return 4;
+  return isa == cpu::Isa::kScalar ? 1 : isa == cpu::Isa::kAvx2 ? 8 : 16;
+}
 
 /// Of a row of `dim` floats: those of one, two and four vectors go row by row.
 bool has_form(cpu::Isa isa, int32_t dim) {

@@ -96,7 +96,7 @@ void run_embed(const cpu::Functions& f, const Case& c, PadSide side) {
 }  // namespace
 
 TEST_CASE("lookups: row types, pooling, masks") {
-  for (const cpu::Isa isa : {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512}) {
+  for (const cpu::Isa isa : {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512, cpu::Isa::kNeon}) {
     if (!cpu::isa_supported(isa)) continue;
     const cpu::Functions& f = cpu::functions(isa);
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/tables.hpp"
+#include "bench/each_set.hpp"
 
 namespace dpi::test::sets_test {
 namespace {
@@ -82,16 +82,6 @@ void check_close(const Value& got, const Value& want, double tolerance) {
   }
   CAPTURE(worst);
   CHECK(bad == 0);
-}
-
-/// Runs `body` once per supported set, as a subcase.
-template <class Body>
-void for_each_set(Body&& body) {
-  for (const cpu::Isa isa : {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512}) {
-    if (!cpu::isa_supported(isa)) continue;
-    CAPTURE(std::string(cpu::isa_name(isa)));
-    body(cpu::functions(isa));
-  }
 }
 
 const std::vector<int64_t> kSizes = {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 97, 257};

@@ -2,7 +2,8 @@
 """Scores models of the zoo with this SDK, PyTorch and ONNX Runtime in one process, on the same weights and rows, each on one thread.
 
 Criteo's shape (39 fields, 910,747 rows, D 16): xDeepFM, AutoInt+, MaskNet, MMoE, PLE, FinalMLP; DLRM with 26 fields and 13 numbers.
-TaobaoAd's shape (9 fields, a target of 3, three histories of 50 places, D 32): DIN, DIEN, BST, CAN. Every engine gets int64 ids and float32
+On the same fields RankMixer (dense, and experts behind two gates) and Wukong. TaobaoAd's shape (9 fields, a target of 3, three histories of 50
+places, D 32): DIN, DIEN, BST, CAN, OneTrans, LONGER, MTGR. Every engine gets int64 ids and float32
 numbers in host memory and returns scores in host memory; histories are padded for the peers and ragged for this SDK. PyTorch runs eagerly and
 as a frozen TorchScript; ONNX Runtime where the package is installed. Scores are compared before anything is timed: a difference ends the run.
 Engines then take turns; a call's time is the median of its thread's own processor time, p99 that of the clock.
@@ -149,7 +150,7 @@ def arguments():
     p.add_argument("--plans", type=pathlib.Path, metavar="FOLDER")
     p.add_argument("--json", type=pathlib.Path)
     p.add_argument("--plot", type=pathlib.Path)
-    p.add_argument("--small", action="store_true", help="tables of at most 50 rows")
+    p.add_argument("--small", action="store_true", help="tables of at most 50 rows, narrow models of 2025")
     p.add_argument("--smoke", action="store_true")
     a = p.parse_args()
     if a.smoke:
