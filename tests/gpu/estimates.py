@@ -21,7 +21,7 @@ READ = 1.0e9  # a bundle, digests and the way to the device included
 TIER_ROW = 1.5e-6  # of a load with a host tier: 90 s for 10^8 rows on two cores (tests/bench/README.md), and its pinned memory
 LOAD = 0.15  # a model whatever its size: algorithms asked for, memory, contexts
 TEST_PROGRAM = {"kernels_test": 10, "gemm_test": 8, "e2e_op_bundles_test": 8, "e2e_golden_bundles_test": 14, "capi_predict_test": 6}
-SANITIZER = 12
+SANITIZER = {"gpu_check": 7, "e2e_op_bundles_test": 12}
 CELL = {"dpi_gpu_tune": 0.6, "dpi_gpu_lookup": 1.0}  # of a sweep; the first pass has three precisions of one batch
 FIRST_CELLS = 19 * 3
 AUTOTUNE = {"graph_autotuned": 25, "graph_compiled": 9, "compiled_merged": 9, "compiled_field": 30, "compiled_merged_overhead": 12}
@@ -57,7 +57,7 @@ def run(command):
             pathlib.Path(path).touch()
         return 0.05 + nbytes / MAKE / MAKERS, 0, ""
     if name == "compute-sanitizer":
-        return SANITIZER, 0, "ERROR SUMMARY: 0 errors"
+        return SANITIZER[next(n for n in SANITIZER if any(pathlib.Path(w).name.startswith((n, "test")) for w in words))], 0, "ERROR SUMMARY: 0 errors"
     if name == "ncu":
         return 12.0, 0, '"ID","Kernel Name","Grid Size","Metric Name","Metric Value"\n"0","tail_kernel","(1, 1, 1)","gpu__time_duration.sum","1"\n'
     if name in TEST_PROGRAM:
@@ -220,7 +220,8 @@ def peers(jobs):
             if form == "graph_triton" and (job["batch"], shape.dim) not in tuned:
                 tuned.add((job["batch"], shape.dim))
                 cost += 2.5
-            cost += 24e-6 * us + timed(us, job["calls"], job["seconds"]) + 600e-6 * min(us, 300)
+            runs = 3 * job.get("device_runs", 200) if job.get("busy", True) else job["device_runs"]
+            cost += 24e-6 * us + timed(us, job["calls"], job["seconds"]) + runs * 1e-6 * min(us, 300)
             made.append((cost, [{**job["labels"], "engine": form, "status": "ok", "worst": 0.0, "p50_us": us, "p95_us": us, "p99_us": us, "device_us": us / 2}]))
             cost = 0
     return made

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""The calls of a visit against a clock that runs at the estimated speed: what each stage gets done, and what its limit or the call's cuts off.
+"""A visit, or calls of it, against a clock that runs at the estimated speed: what each stage gets done, and what a limit cuts off.
 
     tests/gpu/rehearse.py [--call A|B|C]... [--slow FACTOR] [--all]
 
-Starts no program: the stages run as they do on a visit, but what they start is answered by estimates.py, which says how long it would have taken. --slow:
-everything takes FACTOR times as long. --all: also prints every record. Exit status 1 when a number that a visit is for would be missing."""
+Without --call: the two calls of visit.sh, with the start of the machine and the transfers, against the 900 s of a visit. With it: whole calls of
+validate.sh, for a machine that may be used longer. Starts no program: the stages run as they do on a visit, but what they start is answered by
+estimates.py, which says how long it would have taken. --slow: everything takes FACTOR times as long. --all: also prints every record. Exit status 1
+when a number that a visit is for would be missing, or the visit takes too long."""
 
 import argparse
 import contextlib
@@ -24,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "stages"), str(HERE)]
 import estimates  # noqa: E402
 
+VISIT, START, TRANSFERS = 900, 75, 40  # seconds; both calls together wait so long for files
 OURS = ("common", "data", "peers", "a", "b", "c")  # modules that read the environment of a stage
 
 
@@ -58,6 +61,20 @@ def plan():
     calls = [[line.split() for line in part.splitlines()] for part in listed.strip().split("\n\n")]
     limit = int(re.search(r"^LIMIT=(\d+)$", script.read_text(), re.M)[1])
     return {call: [(n, s, int(seconds)) for n, s, seconds in stages] for call, stages in zip("ABC", calls)}, limit
+
+
+def visit():
+    """[(letters, seconds, [(stage, script, limit)])] as visit.sh has them."""
+    listed = subprocess.run(["bash", str(HERE / "visit.sh"), "--list"], capture_output=True, text=True, check=True).stdout
+    known, calls = plan()[0], []
+    for line in listed.splitlines():
+        letters, seconds, *limits = line.split()
+        limits = dict(limit.split("=") for limit in limits)
+        stages = [(stage, script, int(limits.pop(stage))) for letter in letters for stage, script, _ in known[letter] if stage in limits]
+        if limits or not stages:
+            raise SystemExit(f"visit.sh: no stage {', '.join(limits)} in {letters}")
+        calls.append((letters, int(seconds), stages))
+    return calls
 
 
 def load(stage, script, clock):
@@ -159,15 +176,62 @@ def missing(records, calls):
     return lost
 
 
+def missing_of_visit(records):
+    """The same of a visit of fifteen minutes, which has less time."""
+    import analysis
+    import b1_end_to_end
+    import b4_ablation
+    from spec import KINDS
+    checks = [r for r in records if r["what"] == "check"]
+    lost = [f"no check of {kind} at 16_256 in {p}" for kind in KINDS for p in ("fp32", "tf32", "fp16", "bf16")
+            if not any(r["model"] == f"{kind}_criteo_numeric_d16_256" and p in r["precisions"] for r in checks)]
+    lost += [f"{tool} over models" for tool in ("initcheck", "synccheck", "racecheck", "memcheck")
+             if not any(r["what"] == f"{tool} on gpu_check" and r["status"] == "ok" for r in records)]
+    cells = analysis.grid(records)
+    for p, engine in (("fp32", analysis.STOCK), ("fp16", analysis.STOCK), ("fp32", "eager_field")):
+        there = len(analysis.ratios(cells, p, engine=engine))
+        lost += [f"{48 - there} of 48 cells over {engine}, {p}"] if there < 48 else []
+    timed = analysis.latencies(records)
+    seen = {(r.get("group"), r["model"], r["batch"], r.get("choice"), r["precision"]) for r in timed if r["engine"] == "dpi"}
+    lost += [f"without '{c}' at {b} rows" for c, options in b4_ablation.CHOICES.items() for b in (2048, 64)
+             if ("ablation", "dcnv2", b, c, "fp16") not in seen and (b <= b4_ablation.MOST_ROWS or options.get("debug.fetch") != "in_place")]
+    lost += [f"{k} with {c}" for k in KINDS for c in b1_end_to_end.FEW_ROWS if ("few rows", k, 64, c, "fp16") not in seen]
+    lost += [f"lookup: {c}" for c in b1_end_to_end.LOOKUPS if ("lookup forms", "dcnv2", 16384, c, "fp16") not in seen]
+    at = {(r["model"], r["batch"], r["precision"]) for r, _ in analysis.strongest(records)}
+    lost += [f"no peer beside {k} at {b} rows, {p}" for k in KINDS for b in (64, 2048) for p in ("fp16", "tf32", "fp32") if (k, b, p) not in at]
+    compiled = {(r["model"], r["batch"]) for r in timed if r["engine"] == "graph_compiled" and r["precision"] == "fp16"}
+    lost += [f"no compiled peer beside {k} at {b} rows" for k in ("deepfm", "dcnv2") for b in (64, 2048) if (k, b) not in compiled]
+    wanted = ("embedding stage", "lookup at batch", "p50 host to host", "rows/s with tables")
+    return lost + [what for what, _, measured, _ in analysis.targets(records) if measured is None and what.startswith(wanted)]
+
+
+def rehearse_visit(clock, folder):
+    """Seconds of the whole visit."""
+    begin, calls = clock.now, visit()
+    clock.now += START
+    for number, (letters, seconds, stages) in enumerate(calls, 1):
+        (folder / str(number)).mkdir()
+        print(f"--- visit.sh {number}: {letters}, estimated")
+        started = clock.now
+        call(str(number), stages, seconds, clock, folder)
+        print(f"     {clock.now - started:.0f} of {seconds} s")
+        clock.now += TRANSFERS / len(calls)
+    return clock.now - begin
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--call", action="append", choices=("A", "B", "C"))
     parser.add_argument("--slow", type=float, default=1.0)
     parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
-    calls, (stages, limit), clock = args.call or ["A", "B", "C"], plan(), Clock(args.slow)
+    (stages, limit), clock, late = plan(), Clock(args.slow), []
     with tempfile.TemporaryDirectory() as folder:
-        for name in calls:
+        if not args.call:
+            took = rehearse_visit(clock, pathlib.Path(folder))
+            print(f"     {took:.0f} of {VISIT} s, with {START} s of start and {TRANSFERS} of transfers")
+            late = [f"{took - VISIT:.0f} s: the visit takes longer than it may"] if took > VISIT else []
+        for name in args.call or ():
             (pathlib.Path(folder) / name).mkdir()
             begin = clock.now
             print(f"--- call {name}, estimated" + (f", everything {args.slow:g} times as slow" if args.slow != 1 else ""))
@@ -177,7 +241,7 @@ def main():
     for r in records if args.all else ():
         print(json.dumps(r)[:300])
     broken = [r for r in records if r.get("counts") == "failure"]
-    lost = missing(records, calls) + [f"{r['stage']} {r['what']} {r['status']}: {str(r.get('error') or r.get('why') or r.get('log'))[-300:]}" for r in broken]
+    lost = late + (missing(records, args.call) if args.call else missing_of_visit(records)) + [f"{r['stage']} {r['what']} {r['status']}: {str(r.get('error') or r.get('why') or r.get('log'))[-300:]}" for r in broken]
     print("\n".join(f"MISSING {what}" for what in lost) or "nothing that a visit is for is missing")
     return 1 if lost else 0
 

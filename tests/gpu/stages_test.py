@@ -122,12 +122,16 @@ class Order(Stage):
         self.assertTrue(all("graph_triton" in j["forms"] for j in sweep))
         groups = [j["labels"]["group"] for j in self.jobs("peers")]
         self.assertLess(groups.index("sweep"), groups.index("grid"))
+        grid = [j["forms"][0] for j in self.jobs("peers") if j["labels"]["group"] == "grid"]
+        self.assertEqual(grid[:144], ["eager_field_copies"] * 48 + ["eager_field"] * 48 + ["eager_merged"] * 48)
 
     def test_compiled_peers_begin_with_the_strongest(self):
         self.ran("B3", "b3_compiled")
         first = self.jobs("peers")[:4]
-        self.assertEqual([j["forms"] for j in first], [["graph_autotuned"]] * 4)
+        self.assertEqual([j["forms"] for j in first], [["graph_compiled"]] * 4)
         self.assertEqual({j["batch"] for j in first}, {64, 2048})
+        forms = [j["forms"][0] for j in self.jobs("peers")]
+        self.assertGreater(forms.index("graph_autotuned"), max(i for i, f in enumerate(forms) if f == "graph_compiled"))
 
     def test_managed_memory_beyond_what_is_free_only_where_it_is_allowed(self):
         module, _ = self.load("C1", "c1_tiers", 1e5)
@@ -157,10 +161,13 @@ class Order(Stage):
             self.assertTrue(job["once"])
             self.assertEqual(len({job["ids"], job["warm"]["ids"], job["check"]["ids"]}), 3)
             loads.append(json.dumps(job["options"], sort_keys=True))
-        changes = sum(a != b for a, b in zip(loads, loads[1:]))
-        self.assertEqual(changes + 1, len(set(loads)), "a model is loaded twice")
-        cached = next(j for j in jobs if (j["labels"]["way"], j["labels"]["part"]) == ("cached", 4))
         import tiers
+        goal = sum(j["labels"]["zipf"] == tiers.GOAL[0] for j in jobs)
+        for part in (loads[:goal], loads[goal:]):
+            changes = sum(a != b for a, b in zip(part, part[1:]))
+            self.assertEqual(changes + 1, len(set(part)), "a model is loaded twice")
+        self.assertEqual({j["labels"]["zipf"] for j in jobs[:goal]}, {tiers.GOAL[0]})
+        cached = next(j for j in jobs if (j["labels"]["way"], j["labels"]["part"]) == ("cached", 4))
         self.assertEqual(4 * int(cached["options"]["store.gpu_bytes"]), tiers.table_bytes())
         self.assertGreater(int(cached["options"]["store.host_bytes"]), tiers.table_bytes())
         for dry in (False, True):  # vectors are tiered, linear weights are not
@@ -183,6 +190,23 @@ class Order(Stage):
         named = set(re.findall(r"__global__[^;{]*?\b(\w+_kernel)\(", sources))
         import b5_profile
         self.assertLessEqual(set(b5_profile.OWN_KERNELS), named)
+
+
+class Visit(unittest.TestCase):
+    def test_its_calls_fit_their_seconds_and_the_visit(self):
+        calls = rehearse.visit()
+        self.assertEqual(len(calls), 2)
+        for _, seconds, stages in calls:
+            self.assertLessEqual(sum(limit for *_, limit in stages), seconds)
+        self.assertLessEqual(rehearse.START + rehearse.TRANSFERS + sum(seconds for _, seconds, _ in calls), rehearse.VISIT)
+
+    def test_validate_takes_what_it_passes_on(self):
+        import subprocess
+        for number in ("1", "2"):
+            done = subprocess.run(["bash", HERE / "visit.sh", number, "--list"], capture_output=True, text=True, check=True)
+            self.assertIn("a2_correctness", done.stdout)
+        for wrong in ([], ["3"], ["1", "--fly"]):
+            self.assertEqual(subprocess.run(["bash", HERE / "visit.sh", *wrong], capture_output=True, check=False).returncode, 2)
 
 
 class Late(Stage):
@@ -279,7 +303,7 @@ class Numbers(Stage):
         records = [{**cell, "what": "peer", "status": "ok", "engine": analysis.STOCK, "precision": "fp32", "group": "grid", "batch": 2048, "p50_us": 700.0, "device_us": 300.0},
                    {**cell, "what": "latency", "status": "ok", "engine": "dpi", "precision": "fp32", "group": "grid", "batch": 2048, "p50_us": 100.0},
                    {**cell, "what": "timeline", "status": "ok", "group": "device time", "precision": "fp32", "timeline": {"total_us": 30.0}}]
-        judged = {what: (target, got, passed) for what, target, got, passed in analysis.targets(records) if "geometric mean" in what and "fp32" in what}
+        judged = {what: (target, got, passed) for what, target, got, passed in analysis.targets(records) if "stock eager" in what and "fp32" in what}
         self.assertEqual(judged, {"host to host: geometric mean over stock eager, fp32, 1 of 48 cells": ("6x", "7.00x", False),
                                   "on the device: geometric mean over stock eager, fp32, 1 cells": ("9x", "10.00x", True)})
 

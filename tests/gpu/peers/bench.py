@@ -1,7 +1,7 @@
 """Times the forms of forms.py. Standard input: one JSON job a line; standard output: one JSON result a line, flushed.
 
 A job: {"shape", "bundle", "ids", "dense", "sets", "batch", "reference", "precision", "tolerance", "forms", "calls", "seconds", "labels",
-"part"?: "embedding"}. Outputs are compared before anything is timed; a form whose outputs differ has status "wrong" and no times."""
+"part"?: "embedding", "device_runs"?, "busy"?: false}. Outputs are compared before anything is timed; a form whose outputs differ has status "wrong" and no times."""
 
 import json
 import sys
@@ -65,8 +65,8 @@ def run_form(job, name, arrays, rows, device):
     if not result["worst"] <= job["tolerance"]:
         return {**result, "status": "wrong", "worst": str(result["worst"])}
     result.update(host_times(runner, job))
-    result["device_us"] = device.device_us(runner.device_works(), 4 if not device.cuda else min(200, job["calls"]))
-    if name.startswith("eager"):
+    result["device_us"] = device.device_us(runner.device_works(), 4 if not device.cuda else job.get("device_runs", min(200, job["calls"])))
+    if name.startswith("eager") and job.get("busy", True):
         result["busy_us"] = busy_us(runner)
     return result
 

@@ -130,8 +130,8 @@ class Peer(torch.nn.Module):
         if not self.cross_layers:
             logit = logit + self.wide_sum(ids, dense)
         if self.shape.kind == "deepfm":
-            e = x0.view(-1, self.shape.fields, self.shape.dim)
-            logit = logit + 0.5 * (e.sum(dim=1) ** 2 - (e ** 2).sum(dim=1)).sum(dim=1, keepdim=True)
+            e = x0.view(-1, self.shape.fields, self.shape.dim).float()  # squares of sums: 16 bits would be wrong, not fast
+            logit = logit + (0.5 * (e.sum(dim=1) ** 2 - (e ** 2).sum(dim=1)).sum(dim=1, keepdim=True)).to(logit.dtype)
         return logit
 
     def forward(self, ids, dense):

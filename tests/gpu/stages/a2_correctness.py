@@ -8,6 +8,7 @@ import data
 from common import DEVICE, DRY, PACK, PRECISIONS, TOLERANCE, answers, emit, program, run, test
 from spec import KINDS, Shape
 
+PROGRAMS = ("kernels_test", "gemm_test", "e2e_op_bundles_test", "e2e_golden_bundles_test", "capi_predict_test")
 OP_TOLERANCE = 1e-4  # of a primitive alone: sums of squares and logarithms of differences cancel, 3.6e-5 on every device that sums in float32
 GATE_SECONDS = 4  # a demo's gates are not begun with less: five programs
 HUGE_SECONDS = 25  # nor a bundle of 4.8 GB
@@ -31,9 +32,9 @@ def variants(precisions_required):
     return made
 
 
-def programs(attempt):
+def programs(attempt, names=PROGRAMS):
     """The test programs on the device; a second pass must agree as well."""
-    for name in ("kernels_test", "gemm_test", "e2e_op_bundles_test", "e2e_golden_bundles_test", "capi_predict_test"):
+    for name in names:
         few = ["--last=2"] if DRY else []  # ctest runs all of them on the emulated device
         if common.left() < 1:
             emit(name, "skipped", attempt=attempt, why="out of time")
@@ -75,15 +76,15 @@ def shapes():
     return [Shape(kind, dataset, dim, (hidden,) * 3, True) for dim, hidden, dataset in sizes for kind in KINDS]
 
 
-def model_jobs(which, callers):
-    """Small batches against ref, large ones against the cpu backend, which ctest holds to ref; four callers at once if asked for."""
+def model_jobs(which, callers, some=lambda variant: True):
+    """Variants that `some` takes. Small batches against ref, large ones against the cpu backend, which ctest holds to ref; four callers at once if asked for."""
     for tables in ("", "fp16", "bf16"):
         for error in data.make_bundles(which, tables):
             emit("make bundle", "failed", error=error)
     for i, shape in enumerate(which):
         path, labels = str(data.bundle(shape)), {"model": shape.name}
         for tables in ("", "fp16", "bf16"):  # the reference's; the device rounds its own
-            of_type = [v for v in variants(True) if data.rounding(v["options"].get("precision", "")) == tables]
+            of_type = [v for v in variants(True) if data.rounding(v["options"].get("precision", "")) == tables and some(v)]
             against = {"reference_bundle": str(data.bundle(shape, tables))}
             yield job(path, [1, 3] if DRY else [1, 3, 31, 64], "ref", of_type, labels, **against)
             if not DRY:
@@ -135,7 +136,7 @@ def gates():
 
 
 def checks(jobs):
-    for result in answers("gpu_check", jobs):
+    for result in answers("gpu_check", (job for job in jobs if job["variants"])):
         emit("check", result.pop("status"), **result)
 
 
@@ -145,10 +146,17 @@ def huge():
     return checks(huge_jobs())
 
 
+def is_default(variant):
+    return variant["name"].endswith("defaults")
+
+
 def stage():
     """Kernels, the models of the usual width, the gates, the large table, other bundles. A8 has what can wait."""
-    programs(1)
-    checks(model_jobs(shapes()[:len(KINDS)], True))
+    usual = shapes()[:len(KINDS)]
+    programs(1, PROGRAMS[:2])
+    checks(model_jobs(usual, False, is_default))
+    programs(1, PROGRAMS[2:])
+    checks(model_jobs(usual, True, lambda variant: not is_default(variant)))
     gates()
     huge()
     checks(bundle_jobs())

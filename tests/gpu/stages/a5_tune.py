@@ -37,20 +37,18 @@ def merged(*texts):
 
 
 def lookup_lines(cells):
-    """A line of the tuning table per shape: the variant with the least geometric mean of times over table sizes and kinds of ids. Small batches come
-    first, because the first line that fits decides; the largest batch stands for all beyond it."""
+    """A line of the tuning table per shape and batch: the variant with the least geometric mean of times over table sizes and kinds of ids."""
     times = collections.defaultdict(lambda: collections.defaultdict(list))
     for c in cells:
         if c["right"] and c["us"] > 0 and not c["variant"].startswith("input_first"):
             times[c["rows"], c["dim"], c["sums"], c["table"], c["out"]][c["variant"]].append(c["us"])
-    largest = max((rows for rows, *_ in times), default=0)
     lines = []
     for (rows, dim, sums, table, out), variants in sorted(times.items()):
         seen = max(len(t) for t in variants.values())
         mean = {v: math.exp(sum(map(math.log, t)) / len(t)) for v, t in variants.items() if len(t) == seen}
         best = min(mean, key=mean.get)
         v = dict(re.findall(r"(\w+)=(\d+)", best))
-        lines.append(f"lookup {'*' if rows == largest else rows} {dim} {'yes' if sums else 'no'} no {table} {out} {best.split()[0]} {v['vector']} "
+        lines.append(f"lookup {rows} {dim} {'yes' if sums else 'no'} no {table} {out} {best.split()[0]} {v['vector']} "
                      f"{v['ilp']} {v['block']} {HINTS[int(v['hint'])]} {'on' if v['sort_bags'] == '1' else 'off'} {STORES[int(v['stores'])]} {mean[best]:.3f}")
     return lines
 

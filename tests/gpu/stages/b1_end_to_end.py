@@ -9,6 +9,8 @@ from spec import KINDS, Shape, paper_grid
 GRID_BATCH = 8 if DRY else 2048
 SCHEDULES = {"breadth, graphs": {}, "breadth, most ops first": {"debug.order": "ops"}, "breadth, least work first": {"debug.order": "light"}, "depth, graphs": {"debug.schedule": "depth"}, "single, graphs": {"debug.schedule": "single"},
              "breadth, no graphs": {"debug.graphs": "off"}, "depth, no graphs": {"debug.schedule": "depth", "debug.graphs": "off"}, "small batch": {"small_batch": "on"}}
+GRID_CALLS = {} if DRY else {"calls": 300, "seconds": 0.3}  # of 192 cells
+LOOKUPS = {"output first": {}, "input first": {"debug.lookup": "input_first"}, "a lookup per field": {"debug.skip": "lookup"}, "one stream": {"debug.schedule": "single"}}
 FEW_ROWS = {"op by op": {}, "one kernel": {"small_batch": "on"}, "one kernel, reads its input in place": {"small_batch": "on", "debug.fetch": "in_place"}}
 
 
@@ -41,7 +43,7 @@ def grid_parts():
 def grid_jobs(shapes, precisions):
     for precision in precisions:
         for shape in shapes:
-            yield data.bench_job(shape, GRID_BATCH, {"precision": precision, **tuned()}, {"group": "grid", "engine": "dpi"}, info=True)
+            yield data.bench_job(shape, GRID_BATCH, {"precision": precision, **tuned()}, {"group": "grid", "engine": "dpi"}, info=True, **GRID_CALLS)
 
 
 def small_cells():
@@ -57,6 +59,11 @@ def strongest_batches():
 def first_cells():
     """The small cells, and what peers are timed at first."""
     return list(dict.fromkeys(small_cells() + [(s, p, b) for p in ("fp16", "tf32", "fp32") for s in sweep_shapes()[:4] for b in strongest_batches()]))
+
+
+def larger_cells():
+    """What the strongest peers are timed at besides."""
+    return [] if DRY else [(s, p, b) for p in ("fp16", "fp32") for s in sweep_shapes()[:4] for b in (512, 4096, 16384)]
 
 
 def sweep_cells():
@@ -80,6 +87,14 @@ def few_rows_jobs():
     for shape in sweep_shapes()[:4]:
         for name, options in FEW_ROWS.items():
             yield data.bench_job(shape, 4 if DRY else 64, {"precision": "fp16", **options, **tuned()}, {"group": "few rows", "engine": "dpi", "choice": name})
+
+
+def lookup_jobs():
+    """Rows of 16 floats, where nothing but launches counts and where the rows do."""
+    for shape in sweep_shapes()[3:0:-2] or sweep_shapes():
+        for batch in (4,) if DRY else (16384, 2048):
+            for name, options in LOOKUPS.items():
+                yield data.bench_job(shape, batch, {"precision": "fp16", **options, **tuned()}, {"group": "lookup forms", "engine": "dpi", "choice": name})
 
 
 def caller_jobs():
@@ -122,13 +137,19 @@ def stage():
     for i, part in enumerate(parts):
         if i > 0:
             data.prepare(part, [GRID_BATCH], precisions=("fp32", "fp16"))
-        measure(grid_jobs(part, ("fp32", "tf32", "fp16")))
+        measure(grid_jobs(part, ("fp32", "fp16")))
     measure(few_rows_jobs())
+    data.prepare(usual[1:4:2] or usual, sweep_batches()[-1:])
+    measure(lookup_jobs())
+    measure(job for part in parts for job in grid_jobs(part, ("tf32",)))
+    data.prepare(usual, sweep_batches())
+    larger = larger_cells()
+    measure(sweep_jobs(larger))
     measure(caller_jobs())
     data.prepare(sweep_shapes(), sweep_batches())
-    measure(sweep_jobs(c for c in sweep_cells() if c not in first_cells()))
+    measure(sweep_jobs(c for c in sweep_cells() if c not in first_cells() and c not in larger))
     data.prepare(large_shapes(), large_batches(), "uniform")
-    measure([*large_jobs(), *schedule_jobs(), *(job for part in grid_parts() for job in grid_jobs(part, ("bf16",)))])
+    measure([*large_jobs(), *schedule_jobs(), *(job for part in parts for job in grid_jobs(part, ("bf16",)))])
     a0_probe.clocks("after end to end")
 
 

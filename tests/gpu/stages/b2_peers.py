@@ -36,18 +36,24 @@ def sweep_peers():
                    for b in sweep_batches()]
 
 
+def eager_job(shape, forms):
+    """Eager calls take a millisecond each: few of them say enough, and 48 cells have to fit."""
+    return peers.job(shape, GRID_BATCH, "fp32", forms, "grid", seconds=0.02 if DRY else 0.1, device_runs=20, busy=False)
+
+
 def stage():
     data.prepare([s for s in sweep_shapes() if DRY or s.dim == 16], strongest_batches())
     data.prepare([embedding_shape()], embedding_batches(), "uniform", ("fp32",))
     grid = [s for part in grid_parts() for s in part]
     data.prepare(grid, [GRID_BATCH], precisions=("fp32", "fp16"))
     jobs = embedding_jobs(embedding_batches()[:2]) + strongest_jobs()
-    for forms in (("eager_field_copies",), ("graph_merged",)):
-        jobs += [peers.job(s, GRID_BATCH, "fp32", forms, "grid") for s in grid]
+    jobs += [eager_job(s, ("eager_field_copies",)) for s in grid]
+    jobs += [eager_job(s, (form,)) for form in ("eager_field", "eager_merged") for s in grid]
+    jobs += [peers.job(s, GRID_BATCH, "fp32", ("graph_merged",), "grid") for s in grid]
     jobs += embedding_jobs(embedding_batches()[2:])
     for s in grid:  # one model's precisions together: its numbers are read once
         jobs += [peers.job(s, GRID_BATCH, p, ("graph_merged", "graph_triton"), "grid") for p in ("tf32", "fp16")]
-        jobs.append(peers.job(s, GRID_BATCH, "fp32", ("eager_field", "eager_merged", "graph_triton"), "grid"))
+        jobs.append(peers.job(s, GRID_BATCH, "fp32", ("graph_triton",), "grid"))
     peers.run(jobs)
     data.prepare([s for s in sweep_shapes() if DRY or s.dim == 16], sweep_batches())
     peers.run(sweep_peers())

@@ -23,6 +23,10 @@ OWN_KERNELS = ("lookup_copy_kernel", "lookup_copy8_kernel", "lookup_rows_kernel"
 LIBRARY_KERNELS = ("gemm", "cutlass", "xmma", "nvjet")
 
 
+PREPARE_SECONDS = 5  # bundles and rows of more cells
+NCU_SECONDS = 15  # it replays each kernel many times
+
+
 def shape():
     return Shape("dcnv2", "criteo", 4, (8,) * 3, True) if DRY else Shape("dcnv2", "criteo", 16, (512,) * 3)
 
@@ -80,11 +84,19 @@ def counters_of(text):
 def device_time_parts():
     """The cells of predictions.csv: the smallest and the largest models first, then as many as there is time for."""
     if DRY:
-        return [paper_grid(DRY)[:1]]
+        return paper_grid(DRY)[:1], []
     criteo = [c for c in paper_grid() if c.dataset == "criteo"]
     ends = [c for c in criteo if (c.dim, c.hidden[0]) in ((16, 256), (32, 1024))]
     between = [c for c in criteo if c not in ends and c.kind in ("deepfm", "dcnv2")]
-    return [ends, between]
+    return ends, between
+
+
+def device_times(cells):
+    data.prepare(cells, [GRID_BATCH])
+    for precision in ("fp32", "fp16", "tf32"):
+        for cell in cells:
+            if DRY or common.left() > PREPARE_SECONDS:
+                timeline(cell, GRID_BATCH, {"precision": precision}, "device time", "0.1")
 
 
 def ops():
@@ -101,19 +113,21 @@ def ops():
 def stage():
     data.prepare([shape()], [GRID_BATCH])
     data.prepare([embedding_shape()], embedding_batches(), "uniform")
-    for schedule in ("breadth", "depth", "single"):
-        for graphs in ("off", "on"):
-            timeline(shape(), GRID_BATCH, {"debug.schedule": schedule, "debug.graphs": graphs}, "schedule")
     for batch in embedding_batches():
         timeline(embedding_shape(), batch, {"debug.fold": "off"}, "embedding")
-    counters()
-    for cells in device_time_parts():
-        data.prepare(cells, [GRID_BATCH])
-        for precision in ("fp32", "fp16", "tf32"):
-            for cell in cells:
-                if common.left() > 2:
-                    timeline(cell, GRID_BATCH, {"precision": precision}, "device time")
-    ops()
+    ends, between = device_time_parts()
+    device_times(ends)
+    for schedule in ("breadth", "depth", "single"):
+        for graphs in ("off", "on"):
+            if DRY or common.left() > PREPARE_SECONDS:
+                timeline(shape(), GRID_BATCH, {"debug.schedule": schedule, "debug.graphs": graphs}, "schedule", "0.1")
+    for more in (lambda: device_times(between), ops):
+        if DRY or common.left() > PREPARE_SECONDS:
+            more()
+    if DRY or common.left() > NCU_SECONDS:
+        counters()
+    else:
+        emit("ncu", "skipped", why="out of time")
 
 
 if __name__ == "__main__":

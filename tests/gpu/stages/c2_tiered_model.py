@@ -45,24 +45,32 @@ def cells():
     return tiers.model_cells()
 
 
+def prepared(shape, zipf):
+    """Makes the rows of one exponent and their reference; whether there is time left for what they are for."""
+    for sets, turn in ((CHECK_SETS, 0), (WARM_SETS, 9), *((TIMED_SETS[c], 1 + i) for i, c in enumerate(tiers.CALLERS))):
+        if common.left() < 1:
+            return False
+        data.rows(shape, BATCH, f"zipf{zipf}", sets, turn)
+    error = data.make_references([(shape, BATCH, f"zipf{zipf}")], ("fp32",), CHECK_SETS) if data.bundle(shape).exists() else None
+    if error:
+        emit("reference in float64", "failed", error=error)
+    return True
+
+
 def stage():
     import a0_probe
     a0_probe.clocks("before tiered model")
     shape, wanted = tiers.shape(DRY), cells()
-    zipfs = list(dict.fromkeys(zipf for _, _, zipf, _ in wanted))
     for error in data.make_bundles([shape]):
         emit("make bundle", "skipped" if common.left() < 1 else "failed", error=error)
-    for zipf in zipfs:
-        for sets, turn in ((CHECK_SETS, 0), (WARM_SETS, 9), *((TIMED_SETS[c], 1 + i) for i, c in enumerate(tiers.CALLERS))):
-            if common.left() > 1:
-                data.rows(shape, BATCH, f"zipf{zipf}", sets, turn)
-    error = data.make_references([(shape, BATCH, f"zipf{zipf}") for zipf in zipfs], ("fp32",), CHECK_SETS) if data.bundle(shape).exists() else None
-    if error:
-        emit("reference in float64", "failed", error=error)
     hot = data.hot_list(shape, f"zipf{tiers.GOAL[0]}", LOG_ROWS) if common.left() > 1 and data.bundle(shape).exists() else None
-    for result in answers("gpu_bench", [job(*cell, hot) for cell in wanted]):
-        status = result.pop("status")
-        emit("tier", "failed" if status == "unsupported" else status, **result)  # every build has these options
+    for zipfs in (tiers.ZIPFS[:1], tiers.ZIPFS[1:]):
+        now = [cell for cell in wanted if cell[2] in zipfs]
+        if not now or not all(prepared(shape, zipf) for zipf in zipfs):
+            break
+        for result in answers("gpu_bench", [job(*cell, hot) for cell in now]):
+            status = result.pop("status")
+            emit("tier", "failed" if status == "unsupported" else status, **result)  # every build has these options
     a0_probe.clocks("after tiered model")
 
 

@@ -15,6 +15,7 @@ from common import DRY, WORK
 from spec import make
 
 SETS = 2 if DRY else 8
+USUAL_ROWS = 4096  # of a chunk: larger calls have several, which overlap
 ZIPF = 1.1
 
 
@@ -151,7 +152,7 @@ def bench_job(shape, batch, options, labels, distribution="zipf", sets=SETS, **m
     known = {"model": shape.kind, "dataset": shape.dataset, "dim": shape.dim, "hidden": list(shape.hidden), "batch": batch, "precision": precision,
              "ids": distribution}
     job = {"bundle": str(bundle(shape)), "ids": str(ids), "dense": str(dense) if dense else "", "batch": batch, "sets": sets,
-           "options": {"device": common.DEVICE, "max_contexts": str(more.get("callers", 1)), "max_rows": str(max(batch, 64)), **options}, "calls": 8 if DRY else 1000,
+           "options": {"device": common.DEVICE, "max_contexts": str(more.get("callers", 1)), "max_rows": str(min(max(batch, 64), USUAL_ROWS)), **options}, "calls": 8 if DRY else 1000,
            "seconds": 0.05 if DRY else 0.6, "tolerance": common.TOLERANCE[precision], "labels": {**known, **labels}, **more}
     known_reference = reference(shape, batch, distribution, sets, precision)
     if known_reference:

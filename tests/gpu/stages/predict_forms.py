@@ -120,6 +120,8 @@ FORMS = (
      "one launch for seven; scores stay in shared memory. With many rows loads decide: lanes take keys, so each load is 32 rows, of four numbers each"),
     ("attention over places", "BST: 51 places, 2 heads of 48, half of them counted", True, lambda n: attention(n, 2, 51, 51, 48, 0.5),
      "one launch for seven, and no query for padding"),
+    ("attention over a history", "HSTU, a layer: 1024 events, 4 heads of 32, causal", True, lambda n: attention(n, 4, 1024, 1024, 32, 0.5),
+     "the format's op: half of the pairs, 512 keys at a time; the primitives move four million scores a row four times"),
     ("places that count", "BST: layers, LayerNorm, element-wise ops, half of the places", True, lambda n: (block(n, 51, 96, 0.5), block(n, 51, 96, 1)),
      "a warp whose places do not count writes zeros and ends: half of the layers' loads, which decide"),
     ("compressed interactions", "xDeepFM, first layer: 39 fields, 16 maps, dim 16", True, lambda n: cin(n, 39, 16, 16),

@@ -47,9 +47,9 @@ def lookup_cells():
 
 
 def model_cells():
-    """(way, tables over budget or 0, exponent, callers), in order of value; those of one load stand together."""
+    """(way, tables over budget or 0, exponent, callers), in order of value: the goal's exponent first, then those of a load together."""
     loads = [(way, 4 if way == "cached" else 0) for way in MODEL_WAYS] + [("cached", part) for part in PARTS[1:]]
-    return [(way, part, zipf, callers) for way, part in loads for zipf in ZIPFS for callers in CALLERS]
+    return [(way, part, zipf, callers) for zipfs in (ZIPFS[:1], ZIPFS[1:]) for way, part in loads for zipf in zipfs for callers in CALLERS]
 
 
 def key(record):

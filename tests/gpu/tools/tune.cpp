@@ -374,7 +374,7 @@ TuningHeader header_here() {
   need(layer::properties(0, &p), "properties");
   const lt::Api* api = lt::library(&why);
   if (api == nullptr) std::fprintf(stderr, "without cuBLASLt: %s\n", why.c_str());
-  return {p.name, p.capability, api != nullptr ? api->version() : 0};
+  return {p.name, p.capability, api != nullptr ? api->version() : 0, p.multiprocessors};
 }
 
 bool parse_shape(const char* text, Shape* s) {
