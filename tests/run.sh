@@ -23,6 +23,7 @@
 #   # What it does in one line (shown by --list).
 #   # when: always            or: sanitizers, full; always unless said
 #   # ahead: a command        begins beside the stages before this one, after the first; for downloads. The stage runs it again itself
+#   # beside: why             runs in a second lane, beside the stages that do not need it; see tests/run.d/beside.sh
 #   packages parity           # groups of packaging/setup.sh that it needs; the stage ends as failed without them
 #   check "it works" my_command
 #   count 0 1 0               # count PASSED FAILED SKIPPED adds to the total, as often as you like
@@ -50,6 +51,7 @@ BUILD="$ROOT/build"
 export ROOT FULL JOBS PYTHON BUILD
 
 . tests/run.d/times.sh
+. tests/run.d/beside.sh
 
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
 
@@ -126,11 +128,11 @@ parse() {
   done
 }
 
-# run_stage NAME FILE ABOUT [AREA]: adds to passed, failed, skipped.
+# run_stage NAME FILE ABOUT [AREA]: adds to passed, failed, skipped; leaves VERDICT, TOOK and CPU.
 run_stage() {
   local name="$1" file="$2" started=$SECONDS status p f s stage_passed=0 stage_failed=0 stage_skipped=0 verdict=ok took cpu note
   printf '\n=== %s: %s\n' "$name" "$3"
-  : >"$RUN/counts"
+  : >"$COUNTS"
   cpu_seconds
   cpu=$CPU_SECONDS
   # In the background, so that a signal is seen at once; a shell would let such a child ignore Ctrl-C.
@@ -144,7 +146,7 @@ run_stage() {
   cpu=$((CPU_SECONDS - cpu))
   while read -r p f s; do
     stage_passed=$((stage_passed + p)) stage_failed=$((stage_failed + f)) stage_skipped=$((stage_skipped + s))
-  done <"$RUN/counts"
+  done <"$COUNTS"
   if [ $status -ne 0 ] && [ $stage_failed -eq 0 ]; then
     echo "the stage ended with status $status"
     stage_failed=1
@@ -154,6 +156,7 @@ run_stage() {
   fi
   if [ $stage_failed -gt 0 ]; then verdict=FAILED; elif [ $stage_passed -eq 0 ]; then verdict=skipped; fi
   passed=$((passed + stage_passed)) failed=$((failed + stage_failed)) skipped=$((skipped + stage_skipped))
+  VERDICT=$verdict TOOK=$took CPU=$cpu
   printf -- '--- %s: %s in %d s, %d s of CPU time\n' "$name" "$verdict" "$took" "$cpu"
   SUMMARY+="$(printf '  %-14s %-7s %5d s  %5d passed' "$name" "$verdict" "$took" "$stage_passed")"
   [ $stage_failed -eq 0 ] || SUMMARY+=", $stage_failed failed"
@@ -212,6 +215,7 @@ interrupted() {
     wait "$STAGE"
     failed=$((failed + 1))
   fi
+  end_beside
   echo
   echo "interrupted"
   summary
@@ -227,17 +231,21 @@ main() {
   parse "$@"
   passed=0 failed=0 skipped=0 SUMMARY="" STAGE=""
   RUN="$(mktemp -d)"
-  export RUN FULL JOBS
-  trap 'end_ahead; rm -rf "$RUN"' EXIT
+  COUNTS="$RUN/counts"
+  export RUN COUNTS FULL JOBS
+  trap 'end_ahead; end_beside; rm -rf "$RUN"' EXIT
   trap interrupted INT TERM
-  local file area first=1
+  local file area first=1 stopped=0
   for file in tests/run.d/[0-9]*.sh; do
     wanted "$file" || continue
+    [[ " ${BESIDE[*]} " != *" $file "* ]] || continue
+    join_beside "$file"
     ! left_out "$(stage_name "$file")" "$file" "$(stage_about "$file")" || continue
-    run_stage "$(stage_name "$file")" "$file" "$(stage_about "$file")" || { echo "the stages after it need it: stopped"; break; }
-    [ $first = 0 ] || start_ahead "$file"
+    run_stage "$(stage_name "$file")" "$file" "$(stage_about "$file")" || { echo "the stages after it need it: stopped"; stopped=1; break; }
+    [ $first = 0 ] || { start_ahead "$file"; start_beside "$file"; }
     first=0
   done
+  [ $stopped = 1 ] || join_beside
   for area in $AREAS; do
     run_stage "$area" tests/run.d/area.sh "the tests of tests/$area" "$area"
   done

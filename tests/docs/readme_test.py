@@ -75,7 +75,7 @@ def command_of(block, frame):
     if block.language == "python":
         return ["/usr/bin/python3", "-c", block.body]
     runs = {"java": f'java -cp "$DPI_JAR" {frame}',
-            "go": f'go mod init score && go mod edit -require dpiframe.org/dpi@v1.0.0 -replace dpiframe.org/dpi="$DPI_GO" && go run {frame}'}
+            "go": f'go mod init score && go mod edit -require dpiframe.org/dpi@v1.2.0 -replace dpiframe.org/dpi="$DPI_GO" && go run {frame}'}
     return ["bash", "-euo", "pipefail", "-c", runs.get(block.language, block.body)]
 
 

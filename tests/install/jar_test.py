@@ -14,16 +14,19 @@ import sbom
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GCC = {"libstdc++", "libgcc"}
-NATIVE = "dpi/native/linux-x86_64/"
-INSIDE = {"dpi-jar": {f"{NATIVE}libdpi.so.1": GCC | {"xxHash", "libsodium", "nlohmann-json"}},
-          "dpi-cuda13-jar": {f"{NATIVE}dpi/backends-1/libdpi_cuda.so": GCC | {"cudart"}}}
+NATIVE = f"dpi/native/linux-{os.uname().machine}/"
+INSIDE = {"dpi-jar": ("libdpi.so.1", GCC | {"xxHash", "libsodium", "nlohmann-json"}),
+          "dpi-cuda13-jar": ("dpi/backends-1/libdpi_cuda.so", GCC | {"cudart"})}
 
 
 def papers(jar, kind):
     assert jar.read("META-INF/LICENSE") == (ROOT / "LICENSE").read_bytes()
     own = f"META-INF/sbom/{kind}.spdx.json"
     names = [name for name in jar.namelist() if not name.endswith("/") and name not in (own, "META-INF/MANIFEST.MF")]
-    bill = sbom.check(jar.read(own).decode(), jar.read, names, INSIDE[kind])
+    library, linked = INSIDE[kind]
+    inside = {name: linked for name in names if re.fullmatch(f"dpi/native/linux-[a-z0-9_]+/{library}", name)}
+    assert NATIVE + library in inside, names
+    bill = sbom.check(jar.read(own).decode(), jar.read, names, inside)
     table = jar.read("META-INF/THIRD_PARTY.md").decode()
     for package in bill["packages"]:
         if package["name"] != "dpi":

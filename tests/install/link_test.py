@@ -45,7 +45,7 @@ def by_command_lines():
         run(line, cwd=where, PREFIX=str(PREFIX), PKG_CONFIG_PATH=str(PREFIX / "lib/pkgconfig"))
         assert run([where / "app", DEMO]) == WANT, line
         loaded = re.search(r"libdpi.so.1 => (\S+)", run(["ldd", where / "app"])).group(1)
-        assert os.path.realpath(loaded) == str(LIB / "libdpi.so.1.0.0"), loaded
+        assert os.path.realpath(loaded) == str(LIB / "libdpi.so.1.2.0"), loaded
 
 
 def by_cmake():

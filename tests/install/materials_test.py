@@ -19,7 +19,7 @@ APP = '#include <dpi/dpi.h>\n#include <stdio.h>\nint main(void) { return puts(dp
 
 
 def expected():
-    inside = {"lib/libdpi.so.1.0.0": LIBRARY, "bin/dpi": LIBRARY | {"CLI11"}}
+    inside = {"lib/libdpi.so.1.2.0": LIBRARY, "bin/dpi": LIBRARY | {"CLI11"}}
     if (PREFIX / "lib/dpi/backends-1/libdpi_cuda.so").exists():
         inside["lib/dpi/backends-1/libdpi_cuda.so"] = GCC | {"cudart"}
     if (PREFIX / "lib/dpi/backends-1/libdpi_redis.so").exists():  # libdpi_rocksdb.so has nothing inside
@@ -46,7 +46,7 @@ def versions(bill):
 
 
 def symbols():
-    for name, what in (("lib/libdpi.so.1.0.0", LIBRARY), ("bin/dpi", LIBRARY | {"CLI11"})):
+    for name, what in (("lib/libdpi.so.1.2.0", LIBRARY), ("bin/dpi", LIBRARY | {"CLI11"})):
         text = run(["nm", PREFIX / name])
         for library in what:
             assert SYMBOLS[library] in text, f"{name} has nothing of {library}: this test looks for the wrong name, or the bill is wrong"
@@ -68,8 +68,8 @@ def build_info(bill):
     (WORK / "info.c").write_text(APP)
     run('cc info.c -I"$PREFIX/include" -L"$PREFIX/lib" -ldpi -o info', PREFIX=str(PREFIX))
     info = json.loads(run([WORK / "info"], LD_LIBRARY_PATH=str(LIB)))
-    assert info["path"] == str(LIB / "libdpi.so.1.0.0"), info
-    assert info["version"] == "1.0.0" and info["backends"] == ["ref", "cpu"], info
+    assert info["path"] == str(LIB / "libdpi.so.1.2.0"), info
+    assert info["version"] == "1.2.0" and info["backends"] == ["ref", "cpu"], info
     own = {p["name"]: (p["versionInfo"], p["licenseDeclared"]) for p in bill["packages"]}
     got = {one["name"]: (one["version"], one["license"]) for one in info["libraries"]}
     assert got == {name: own[name] for name in LIBRARY} and {one["linked"] for one in info["libraries"]} == {"static"}, info
@@ -79,7 +79,7 @@ def same_bytes():
     """The same files give the same bill."""
     table, out = BUILD / "packaging/third_party.cmake", WORK / "again.spdx.json"
     (WORK / "again.txt").write_text("".join(f"{p.relative_to(PREFIX)}\n" for p in files() if p.name != "dpi.spdx.json"))
-    run(["cmake", f"-DTABLE={table}", "-DNAME=dpi-prefix", "-DVERSION=1.0.0", f"-DROOT={PREFIX}", f"-DLIST={WORK}/again.txt",
+    run(["cmake", f"-DTABLE={table}", "-DNAME=dpi-prefix", "-DVERSION=1.2.0", f"-DROOT={PREFIX}", f"-DLIST={WORK}/again.txt",
          f"-DOUT={out}", "-P", "packaging/sbom.cmake"], cwd=ROOT)
     assert out.read_bytes() == (DOC / "dpi.spdx.json").read_bytes()
 

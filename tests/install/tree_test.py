@@ -11,7 +11,7 @@ import tempfile
 
 from installed import BUILD, DOC, FIRST, LIB, PLUGINS, PREFIX, ROOT, binaries, files, run
 
-EXPECTED = ["bin/dpi", "include/dpi/dpi.h", "include/dpi/endpoint.h", "lib/libdpi.so", "lib/libdpi.so.1", "lib/pkgconfig/dpi.pc", "lib/cmake/dpi/dpi-config.cmake",
+EXPECTED = ["bin/dpi", "include/dpi/dpi.h", "include/dpi/endpoint.h", "include/dpi/batcher.h", "lib/libdpi.so", "lib/libdpi.so.1", "lib/pkgconfig/dpi.pc", "lib/cmake/dpi/dpi-config.cmake",
             "lib/cmake/dpi/dpi-config-version.cmake", "lib/cmake/dpi/dpi-targets.cmake", "share/doc/dpi/LICENSE",
             "share/doc/dpi/THIRD_PARTY.md", "share/doc/dpi/dpi.spdx.json", "share/doc/dpi/samples/02_score_batch.c",
             "share/doc/dpi/samples/CMakeLists.txt", "share/doc/dpi/samples/adult_widedeep.h5", "share/dpi/python/dpi_export/cli.py"]
@@ -46,7 +46,7 @@ def rights():
 def linked():
     """The rule over binaries, on what is installed."""
     found = binaries()
-    assert {LIB / "libdpi.so.1.0.0", PREFIX / "bin/dpi"} <= set(found), found
+    assert {LIB / "libdpi.so.1.2.0", PREFIX / "bin/dpi"} <= set(found), found
     rule = [sys.executable, ROOT / "tests/rules/run_rules.py", "binaries", "--root", PREFIX]
     run(rule, DPI_BINARIES=";".join(map(str, found)))
     for path in (LIB / "libdpi.so.1", PREFIX / "bin/dpi"):

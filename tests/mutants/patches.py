@@ -4,6 +4,8 @@
     caught by: <a test of ctest, or an area: a folder of tests/>
     survives: <why nothing can see it>            only for a mutant that is the same program
     ends: in time                                 only where a test that does not end counts as caught
+    on: aarch64                                   only where the fault is in code of that processor: tests run under qemu-user
+    cases: <doctest's filter>                     with `on`: the cases of the test that are run, since an emulator is slow
     --- a/<path>
     +++ b/<path>
     @@ ...
@@ -17,7 +19,7 @@ import re
 
 PARTS = {"plan": 14, "loader": 14, "runtime": 12, "cpu": 12, "cuda": 12}  # folder -> at least so many mutants
 LEAST = 60  # in all, without those that survive
-KEYS = ("plants", "caught by", "survives", "ends")
+KEYS = ("plants", "caught by", "survives", "ends", "on", "cases")
 
 
 class PatchError(Exception):
@@ -38,6 +40,8 @@ class Mutant:
     survives: str
     may_hang: bool
     hunks: dict  # path -> [Hunk]
+    on: str = ""  # aarch64, or this machine
+    cases: str = ""
 
     @property
     def part(self):
@@ -57,8 +61,10 @@ def parse(name, text):
             raise PatchError(f"the header has no '{key}:'")
     if keys.get("ends", "in time") != "in time":
         raise PatchError("'ends:' says 'in time' or is left out")
+    if keys.get("on", "aarch64") != "aarch64" or ("on" in keys) != ("cases" in keys):
+        raise PatchError("'on:' says 'aarch64' beside 'cases:', or both are left out")
     hunks = parse_diff("--- " + diff)
-    return Mutant(name, keys["plants"], keys["caught by"], keys.get("survives", ""), "ends" in keys, hunks)
+    return Mutant(name, keys["plants"], keys["caught by"], keys.get("survives", ""), "ends" in keys, hunks, keys.get("on", ""), keys.get("cases", ""))
 
 
 def parse_diff(diff):

@@ -66,9 +66,11 @@ def run(command, cwd, limit):
 class Tree:
     """The copy, its build folder and its tests."""
 
+    PRESET = "release"
+
     def __init__(self, jobs, limit):
         self.path = ROOT / "build/mutants/tree"
-        self.build = self.path / "build/release"
+        self.build = self.path / "build" / self.PRESET
         self.jobs, self.limit = jobs, limit
         os.environ.update(CCACHE_BASEDIR=str(self.path), CCACHE_NOHASHDIR="1")
         os.environ["FULL"] = "0"  # an ordinary run must find them
@@ -96,7 +98,7 @@ class Tree:
                 shutil.copy(source, target)
 
     def configure(self):
-        status, output = run(["cmake", "--fresh", "--preset", "release", "-DDPI_CUDA=OFF", "-DDPI_DEVELOPER_MODE=ON",
+        status, output = run(["cmake", "--fresh", "--preset", self.PRESET, "-DDPI_CUDA=OFF", "-DDPI_DEVELOPER_MODE=ON",
                               "-DDPI_UNITY=4"],  # a mutant changes one file: small units are soon compiled
                              self.path, self.limit)
         if status != 0:
@@ -127,7 +129,7 @@ class Tree:
         status, output = run(["ninja", "-C", str(self.build), "-j", str(self.jobs), *targets], self.path, 20 * self.limit)
         return "" if status == 0 else output or "the build runs out of time"
 
-    def test(self, tests, limit):
+    def test(self, tests, limit, _):
         """(tests that did not pass, is it for time alone, output)."""
         pattern = "^(" + "|".join(map(re.escape, tests)) + ")$"
         _, output = run(["ctest", "-R", pattern, "-j", str(self.jobs), "--output-on-failure", "--no-tests=error"],
@@ -136,6 +138,34 @@ class Tree:
         bad = [name for name in tests if not results.get(name, "").endswith("Passed")]
         late = bool(bad) and all("Timeout" in results.get(name, "Timeout") for name in bad)
         return bad, late, output
+
+
+class Emulated(Tree):
+    """The copy, cross-compiled: its tests run under qemu-user, and of each the cases that the patch names."""
+
+    PRESET = "aarch64"
+
+    def configure(self):
+        sysroot, link = ROOT / "build/sysroot-arm64", self.path / "build/sysroot-arm64"
+        status, output = run([ROOT / "packaging/sysroot.sh", sysroot], ROOT, 10 * self.limit)
+        if status != 0:
+            raise Unusable(f"{output}\nthere are no headers and archives of arm64")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            link.symlink_to(sysroot)
+        super().configure()
+
+    def test(self, tests, limit, cases):
+        _, listed = run(["ctest", "--show-only=json-v1"], self.build, 60)
+        commands = {test["name"]: test.get("command", ["false"]) for test in json.loads(listed)["tests"]}
+        bad, late, outputs = [], False, []
+        for name in tests:
+            status, output = run([*commands[name], f"--test-case={cases}"], self.path, limit)
+            if status != 0 or not re.search(r"test cases: +[1-9]", output):  # a filter that fits no case tests nothing
+                bad.append(name)
+            late = late or status is None
+            outputs.append(output)
+        return bad, late, "\n".join(outputs)
 
 
 def judge(tree, mutant):
@@ -148,7 +178,7 @@ def judge(tree, mutant):
         if failed := tree.make(tests):
             wrong = [line for line in failed.splitlines() if " error: " in line]
             return "error", "does not build: " + (wrong or failed.splitlines()[-1:])[0]
-        bad, late, output = tree.test(tests, tree.limit)
+        bad, late, output = tree.test(tests, tree.limit, mutant.cases)
     finally:
         for path, text in before.items():
             (tree.path / path).write_text(text, encoding="utf-8")
@@ -180,9 +210,10 @@ def check_baseline(tree, mutants):
     print(f"unchanged tree: {len(tests)} tests", flush=True)
     if failed := tree.make(tests):
         raise Unusable(f"{failed}\nthe unchanged tree does not build")
-    bad, _, output = tree.test(tests, tree.limit)
-    if bad:
-        raise Unusable(f"{output}\nthe unchanged tree fails: {', '.join(bad)}")
+    for cases in sorted({mutant.cases for mutant in mutants}):
+        bad, _, output = tree.test(tests, tree.limit, cases)
+        if bad:
+            raise Unusable(f"{output}\nthe unchanged tree fails: {', '.join(bad)}")
 
 
 def run_all(tree, mutants):
@@ -241,13 +272,24 @@ def main():
     for mutant in mutants:
         mutant.suite = args.suite or mutant.suite
     started = time.monotonic()
-    tree = Tree(args.jobs, args.limit)
+    outcomes = []
+    for kind, on in ((Tree, ""), (Emulated, "aarch64")):
+        chosen = [mutant for mutant in mutants if mutant.on == on]
+        if chosen and on and not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")):
+            print(f"left out: {len(chosen)} mutants of {on}: packaging/setup.sh {on} installs what builds and runs them")
+        elif chosen:
+            outcomes += in_tree(kind(args.jobs, args.limit), chosen)
+    if not outcomes:
+        raise Unusable("no mutant could be run")
+    return conclude(args, outcomes, time.monotonic() - started)
+
+
+def in_tree(tree, mutants):
     with tree.alone():
         tree.copy()
         tree.configure()
         check_baseline(tree, mutants)
-        outcomes = run_all(tree, mutants)
-    return conclude(args, outcomes, time.monotonic() - started)
+        return run_all(tree, mutants)
 
 
 def conclude(args, outcomes, seconds):

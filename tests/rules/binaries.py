@@ -17,7 +17,7 @@ import subprocess
 
 from common import files, read
 
-LIBRARIES = {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"}
+LIBRARIES = {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 STORES = {"libdpi_rocksdb.so": {"librocksdb.so.7.8", "libxxhash.so.0", "libstdc++.so.6", "libgcc_s.so.1"}, "libdpi_redis.so": {"libhiredis.so.0.14", "libssl.so.3", "libcrypto.so.3"},
           "libdpi_kafka.so": {"librdkafka.so.1"}}
 # So small that no copy is left to be checked (judge_commands sees the flag); the first over a library in C++ of the system, whose runtime it shares.
@@ -89,7 +89,9 @@ def judge_commands(root, text):
 
 
 def judge_entries(name, text, data):
-    """Every exported function begins with the mark; a program, which exports none, has many."""
+    """Every exported function begins with the mark; a program, which exports none, has many. Of x86-64 alone."""
+    if re.search(r"Machine:\s+AArch64\b", text):
+        return []
     at = [int(value, 16) for value, defined in re.findall(r"^\s*\d+:\s+([0-9a-f]{16})\s+\d+\s+FUNC\s+GLOBAL\s+DEFAULT\s+(\d+|UND)\s", text,
                                                            re.MULTILINE) if defined != "UND"]
     bare = [address for address in at if data[place(data, address):][:4] != ENDBR]

@@ -1,4 +1,4 @@
-"""libdpi.so.1 exports exactly what <dpi/dpi.h> and <dpi/endpoint.h> declare, each symbol under a version node, and src/exports.map is what
+"""libdpi.so.1 exports exactly what the headers <dpi/*.h> declare, each symbol under a version node, and src/exports.map is what
 make_exports.py writes from the headers. The library is given by DPI_LIB (ctest does); without one only the map is checked."""
 
 import os
@@ -8,7 +8,7 @@ import subprocess
 from common import files, read, strip_cxx
 
 HEADER = "capi/include/dpi/dpi.h"
-HEADERS = (HEADER, "capi/include/dpi/endpoint.h")
+HEADERS = (HEADER, *(f"capi/include/dpi/{name}.h" for name in ("endpoint", "metrics", "batcher")))
 MAP = "capi/src/exports.map"
 
 
@@ -53,6 +53,7 @@ def compare(where, names, functions):
 PLANTED = [
     (HEADER, "DPI_API int dpi_a(void);\n", "declares `dpi_a`"),
     (HEADERS[1], "DPI_API int dpi_endpoint_a(void);\n", "declares `dpi_endpoint_a`"),
+    (HEADERS[2], "DPI_API int dpi_metrics_a(void);\n", "declares `dpi_metrics_a`"),
     (MAP, "DPI_1.0 {\n global:\n  dpi_b;\n local: *;\n};\n", "has `dpi_b`"),
 ]
 CLEAN = [

@@ -22,10 +22,11 @@ check "call B, dry run" dry_run "$pack/tests/gpu/validate.sh" B --dry-run --out 
 check "call C, dry run" dry_run "$pack/tests/gpu/validate.sh" C --dry-run --out "$out"
 # What a visit starts first, what is no failure, what the numbers become; and what the limits of the calls would cut off.
 check "stages: order, lateness, numbers" dry_run "$PYTHON" tests/gpu/stages_test.py "$pack/bin"
-check "the calls at the estimated speed, nothing missing" dry_run "$PYTHON" tests/gpu/rehearse.py
+check "a visit at the estimated speed, nothing missing" dry_run "$PYTHON" tests/gpu/rehearse.py
 check "nor if everything takes 1.2 times as long" dry_run "$PYTHON" tests/gpu/rehearse.py --slow 1.2
 too_slow() { ! "$PYTHON" tests/gpu/rehearse.py --slow 3 >/dev/null; }
 check "a rehearsal three times as slow misses something" too_slow
+check "whole calls at the estimated speed, nothing missing" dry_run "$PYTHON" tests/gpu/rehearse.py --call A --call B --call C
 if [ "$(id -u)" = 0 ]; then
   # Where there is nothing but libc, libstdc++ and a Python without torch: smoke.sh, rebuild_plugin.sh and with --full every stage.
   some=(--only A0 --only A1 --only B0 --only C0)

@@ -8,8 +8,8 @@ rm -rf "$reports"
 export DPI_TEST_CUDA_JAR=""
 plugin="$BUILD/cuda/lib/dpi/backends-1/libdpi_cuda.so"
 if [ -f "$plugin" ]; then
-  packaging/jar/make_cuda_jar.sh "$BUILD/release/java" 1.0.0 "$plugin" "$BUILD/cuda/packaging"
-  DPI_TEST_CUDA_JAR="$BUILD/release/java/dpi-1.0.0-cuda13.jar"
+  packaging/jar/make_cuda_jar.sh "$BUILD/release/java" 1.2.0 "$plugin" "$BUILD/cuda/packaging"
+  DPI_TEST_CUDA_JAR="$BUILD/release/java/dpi-1.2.0-cuda13.jar"
 fi
 tests/java/run.sh "$BUILD/release" "$reports" 2>&1 | grep -v 'garbage-collected without close\|org.dpiframe.Guard run'
 count_junit "$reports/TEST-junit-jupiter.xml" "${PIPESTATUS[0]}"
@@ -33,9 +33,9 @@ rm -f "$log"
 same_bytes() {
   local again="$BUILD/release/java/again" java="$BUILD/release/bindings/java" name
   rm -rf "$again"
-  packaging/jar/make_jars.sh "$again" 1.0.0 "$java/classes" bindings/java/src/main/java "$java/generated" \
+  packaging/jar/make_jars.sh "$again" 1.2.0 "$java/classes" bindings/java/src/main/java "$java/generated" \
     "$BUILD/release/lib/libdpi.so.1" "$BUILD/release/lib/libdpi_jni.so" "$BUILD/release/packaging" || return 1
-  [ -z "$DPI_TEST_CUDA_JAR" ] || packaging/jar/make_cuda_jar.sh "$again" 1.0.0 "$plugin" "$BUILD/cuda/packaging" || return 1
+  [ -z "$DPI_TEST_CUDA_JAR" ] || packaging/jar/make_cuda_jar.sh "$again" 1.2.0 "$plugin" "$BUILD/cuda/packaging" || return 1
   for name in "$again"/*; do cmp "$name" "$BUILD/release/java/$(basename "$name")" || return 1; done
 }
 check "the archives are reproducible" same_bytes

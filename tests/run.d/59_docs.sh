@@ -10,6 +10,7 @@ jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 check "each check of the documentation finds what is planted for it" "$PYTHON" tests/docs/site_test.py --self-test
 check "each check of pages without blocks finds what is planted for it" "$PYTHON" tests/docs/pages_test.py --self-test
 check "texts that Troubleshooting quotes, the pod of Kubernetes, the table of Capacity" "$PYTHON" tests/docs/pages_test.py
+check "the record of batchers, its page and its plots agree" "$PYTHON" tests/bench/under_load.py --check
 check "a block that does not do what its page says is found" "$PYTHON" tests/docs/planted_test.py "$installed"
 check "the blocks of the guide do what it says" "$PYTHON" tests/docs/blocks_test.py "$installed" --jar "$jar" --jobs "$JOBS"
 check "somebody carries out each block of code outside the guide" "$PYTHON" tests/docs/readme_test.py "$installed" --jar "$jar"

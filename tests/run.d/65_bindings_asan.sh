@@ -14,7 +14,7 @@ runtime="$(clang++-19 -print-file-name="libclang_rt.asan-$(uname -m).so")"
 asan="detect_leaks=0:handle_segv=0:allow_user_segv_handler=1:detect_stack_use_after_return=0"
 export DPI_TEST_BIN="$BUILD/asan/bin" DPI_TEST_LIB="$lib" DPI_TEST_ENV="LD_PRELOAD=$runtime ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1"
 lifetime=org.dpiframe.LifetimeTest
-export DPI_TEST_SELECT="-c org.dpiframe.ScoresTest -c org.dpiframe.StatusTest -c org.dpiframe.EndpointTest -m $lifetime#closeTwiceAndUseAfterClose
+export DPI_TEST_SELECT="-c org.dpiframe.ScoresTest -c org.dpiframe.StatusTest -c org.dpiframe.EndpointTest -c org.dpiframe.BatcherTest -m $lifetime#closeTwiceAndUseAfterClose
   -m $lifetime#closeWhilePredicting -m $lifetime#thirtyTwoThreadsOnOneModel -m $lifetime#garbageCollection"
 DPI_TEST_SELECT="${DPI_TEST_SELECT//$'\n'/ }"
 reports="$BUILD/asan/java/reports"
@@ -69,7 +69,7 @@ python_under_asan() {
   env LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1 PYTHONMALLOC=malloc \
     DPI_PYTHON="$BUILD/asan/python" DPI_BIN="$BUILD/asan/bin" PYTHONDONTWRITEBYTECODE=1 timeout 500 "$PYTHON" -m pytest -q -p no:cacheprovider \
     --import-mode=importlib tests/python/test_scores.py tests/python/test_raw_values.py tests/python/test_errors.py tests/python/test_lifetime.py \
-    tests/python/test_tables.py \
+    tests/python/test_tables.py tests/python/test_batcher.py \
     -k 'not device_error and not gil_is_released and not raw_rows_as and not grow' "$@"
 }
 check "Python under the sanitizer" python_under_asan

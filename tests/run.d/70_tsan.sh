@@ -1,5 +1,6 @@
 # Tests that start threads and those of the emulated GPU, under ThreadSanitizer (all tests with --full).
 # when: sanitizers
+# beside: it builds in a folder of its own, with all processors, and the stages before it do not use them all
 areas=(runtime stream capi emu)
 [ "$FULL" = 1 ] && areas+=(bundle encode ops graph plan backend store plugin engine redis kernels e2e)
 targets=()

@@ -11,7 +11,7 @@ trap 'exit 143' TERM
 # The sanitizers' stacks have names with it; it is on no PATH.
 export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer TSAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
 
-count() { echo "$1 $2 $3" >>"$RUN/counts"; }
+count() { echo "$1 $2 $3" >>"$COUNTS"; }
 
 # packages GROUP...: the stage cannot go on without them.
 packages() { packaging/setup.sh "$@" || exit 1; }
@@ -82,7 +82,7 @@ run_pytest() {
 # Sums the test suites of a JUnit file. A runner that failed without a failed test in its report counts as one failure, and so
 # does a report without a test, or one that cannot be read.
 count_junit() {
-  "$PYTHON" - "$1" "$2" >>"$RUN/counts" <<'PY' || { echo "the report $1 cannot be read"; count 0 1 0; }
+  "$PYTHON" - "$1" "$2" >>"$COUNTS" <<'PY' || { echo "the report $1 cannot be read"; count 0 1 0; }
 import sys
 import xml.etree.ElementTree as tree
 

@@ -15,6 +15,8 @@ stage_name() { basename "$1" .sh | sed 's/^[0-9]*_//'; }
 stage_about() { sed -n '1s/^# //p' "$1"; }
 stage_when() { sed -n '/^# when: */{s///p;q}' "$1" | grep . || echo always; }
 
+stage_is_beside() { grep -q '^# beside: ' "$1"; }
+
 stage_ahead() { sed -n '/^# ahead: */{s///p;q}' "$1"; }
 
 has_table() { [ "$(grep -cxF -e "$BEGIN" -e "$END" "$TABLE" 2>/dev/null)" = 2 ]; }
@@ -59,8 +61,8 @@ slower() {
 # The result is in CPU_SECONDS.
 cpu_seconds() {
   local user system part
-  times >"$RUN/times"  # two lines: this shell, its children
-  { read -r _; read -r user system; } <"$RUN/times"
+  times >"$RUN/times.$BASHPID"  # two lines: this shell, its children
+  { read -r _; read -r user system; } <"$RUN/times.$BASHPID"
   CPU_SECONDS=0
   for part in "$user" "$system"; do
     [[ $part =~ ^([0-9]+)m([0-9]+) ]] && CPU_SECONDS=$((CPU_SECONDS + BASH_REMATCH[1] * 60 + BASH_REMATCH[2]))

@@ -12,7 +12,7 @@ planted() {
   rm -rf "$scratch/tree"
   mkdir -p "$scratch/tree/tests/run.d" "$scratch/tree/tests/plan"
   cp "$root/tests/run.sh" "$scratch/tree/tests/"
-  cp "$root/tests/run.d/"{lib,configure,times}.sh "$scratch/tree/tests/run.d/"
+  cp "$root/tests/run.d/"{lib,configure,times,beside}.sh "$scratch/tree/tests/run.d/"
   for stage in "$@"; do
     printf '# A planted stage.\n%s\n' "${stage#*=}" >"$scratch/tree/tests/run.d/${number}_${stage%%=*}.sh"
     number=$((number + 1))
@@ -82,6 +82,33 @@ planted 'one=count 1 0 0' $'three=# ahead: echo $$ >process; exec sleep 600\nfor
 expect "a download that goes on" 0 '^2 passed, 0 failed, 0 skipped$'
 sleep 0.2
 ! kill -0 "$(cat "$scratch/tree/process")" 2>/dev/null || { echo "FAILED: a download goes on after the run"; bad=1; }
+
+# The second lane: `two` and `three` end only if they run at the same time, and `six` waits for `five` of the lane, which has a smaller number.
+meet='for i in {1..200}; do [ ! -e "$ROOT/$THERE" ] || break; sleep 0.1; done; check "both run" test -e "$ROOT/$THERE"'
+planted 'one=count 1 0 0' "three=touch \"\$ROOT/b\"; THERE=a; $meet" \
+  $'two=# beside: yes\ntouch "$ROOT/a"; THERE=b; echo words of two; count 0 0 2; '"$meet" \
+  $'five=# beside: yes\nsleep 1; touch "$ROOT/c"; count 1 0 0' 'six=check "after five" test -e "$ROOT/c"' $'seven=# beside: yes\ncount 4 0 0'
+table '| `five` | A planted stage. | 0.0 | | | | |'
+expect "two stages at a time" 0 '^9 passed, 0 failed, 2 skipped$' --times cold
+grep -qx "words of two" "$scratch/log" && grep -qE '^  two +ok +[0-9]+ s +1 passed, 2 skipped$' "$scratch/log" ||
+  { echo "FAILED: the lane's output and summary:"; cat "$scratch/log"; bad=1; }
+for name in two five six seven; do expect_table "times of the lane" "^\| \`$name\` .* cold $(date +%F)"; done
+expect "a stage of the lane alone" 0 '^4 passed, 0 failed, 0 skipped$' --only seven
+! grep -q "begins beside" "$scratch/log" || { echo "FAILED: --only needs no lane"; bad=1; }
+planted 'one=count 1 0 0' 'two=count 1 0 0' $'three=# beside: yes\ncount 1 1 0'
+expect "a failure in the lane" 1 '^3 passed, 1 failed, 0 skipped$'
+planted 'one=count 1 0 0' 'two=count 1 0 0' $'three=# beside: yes\ntrue'
+expect "a stage of the lane that ran nothing" 1 '^2 passed, 1 failed, 0 skipped$'
+planted 'one=count 1 0 0' $'two=# beside: yes\nkill -9 $(cat "$RUN/lane"); exit 0' 'three=count 1 0 0'
+expect "a lane that is killed" 1 '^  two +FAILED: its process ended without a result$'
+planted 'one=count 1 0 0' $'two=# beside: yes\ncount 1 0 0' 'three=count 1 0 0'
+table '| `two` | A planted stage. | 86.0 | | | | |'
+expect "a stage of the lane that does not fit" 0 '^  two +left out: it may take 86 minutes' --within 85
+planted 'one=count 1 0 0' $'two=essential\nfor i in {1..100}; do [ ! -s "$ROOT/process" ] || break; sleep 0.1; done; false' \
+  $'three=# beside: yes\necho $$ >"$ROOT/process"; sleep 600'
+expect "the lane ends with the run" 1 '^1 passed, 1 failed, 0 skipped$'
+sleep 0.2
+! kill -0 "$(cat "$scratch/tree/process")" 2>/dev/null || { echo "FAILED: the lane goes on after the run"; bad=1; }
 
 # Which stages run. `when` of a body is its second line.
 planted 'one=count 1 0 0' $'two=# when: sanitizers\ncount 2 0 0' $'three=# when: full\ncount 4 0 0' $'four=# when: always\ncount 8 0 0'
@@ -181,7 +208,7 @@ expect "no python3 to read the report" 1 '^0 passed, 1 failed, 0 skipped$'
 
 # Ctrl-C reaches the whole process group, SIGTERM the script alone; the stage's program here ignores neither.
 for signal in INT TERM; do
-  planted 'one=echo started; sleep 300; count 1 0 0' 'two=echo second >"$ROOT/second"; count 1 0 0'
+  planted 'zero=count 1 0 0' 'one=echo started; sleep 300; count 1 0 0' 'two=echo second >"$ROOT/second"; count 1 0 0' $'three=# beside: yes\nsleep 300'
   : >"$scratch/log"  # the last run's says "started" too
   setsid env --default-signal=INT "$scratch/tree/tests/run.sh" >"$scratch/log" 2>&1 &
   pid=$!
@@ -191,7 +218,7 @@ for signal in INT TERM; do
   wait "$pid"
   status=$?
   if [ $status -ne 130 ] || [ $((SECONDS - started)) -gt 60 ] || [ -e "$scratch/tree/second" ] ||
-    ! grep -q '^0 passed, 1 failed, 0 skipped$' "$scratch/log" || kill -0 -- "-$pid" 2>/dev/null; then
+    ! grep -q '^1 passed, 1 failed, 0 skipped$' "$scratch/log" || kill -0 -- "-$pid" 2>/dev/null; then
     echo "FAILED: SIG$signal: exit status $status, expected 130 soon, no second stage and no process left:"
     sed 's/^/    /' "$scratch/log"
     bad=1
