@@ -70,11 +70,11 @@ def compare(engine, build, path, b, most, hoisted):
     shared, flat = request(b, counts, most, rng)
     want = np.asarray(Executor(b).run(flat)["logit"]["ctr"]).reshape(-1)
     for device in ("ref", "cpu", "cuda_emu"):
-        for more in ({}, {"scratch_bytes": 150000}, {"debug.skip": "hoist"}, {"max_rows": 16}):
+        for more in ({}, {"scratch_bytes": 150000}, {"debug.skip": "hoist"}, {"max_rows": 16}, {"user_cache_bytes": 4 << 20}):
             if device == "cuda_emu" and more and "scratch_bytes" not in more:
                 continue
             with engine.load(path, device=device, threads=1, **more) as loaded:
-                for name, rows in (("shared", shared), ("flat", flat)):
+                for name, rows in (("shared", shared), ("shared again", shared), ("flat", flat)):
                     got = loaded.predict(rows, sum(counts))[1].reshape(-1)
                     off = np.abs(got - want) / np.maximum(1, np.abs(want))
                     if not np.all(off <= LOGIT):

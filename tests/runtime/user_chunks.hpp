@@ -81,11 +81,13 @@ struct UserRequest {
 };
 
 /// On a device, with so many bytes for the values of a chunk.
-inline std::unique_ptr<Model> load_within(ModelBuilder& b, const std::string& on, uint64_t bytes) {
+inline std::unique_ptr<Model> load_within(ModelBuilder& b, const std::string& on, uint64_t bytes,
+                                          uint64_t user_cache_bytes = 0) {
   ModelOptions options;
   options.device = on;
   options.max_contexts = 1;
   options.scratch_bytes = bytes;
+  options.user_cache_bytes = user_cache_bytes;
   BuiltBundle bundle(b);
   auto model = Model::create(bundle, options);
   REQUIRE_MESSAGE(model.ok(), model.status().message());

@@ -182,6 +182,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   max_rows               1 ... 1048576             4096      rows per chunk; larger batches take several
  *   max_nnz                1 ... 268435456           1048576   ids per sequence feature and chunk
  *   scratch_bytes          bytes                     0         most values of a chunk; 0: 256 MiB, GPU 1 GiB
+ *   user_cache_bytes       bytes                     0         keeps the user's part of calls; cpu
  *   max_contexts           1 ... 1024                usable CPUs  calls at once; more wait in a queue
  *   slow_us                0 ... 2000000000          0         keeps calls that take as long; 0 = none
  *   verify                 off | golden              off       golden: recompute the bundle's golden rows

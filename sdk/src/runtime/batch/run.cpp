@@ -186,6 +186,7 @@ void Lane::judge(Chunk& c, uint32_t members, ContextPool::Lease& lease) {
     if (model_.is_slow(call.took_ns)) keep_slow(c, m, call);
     met = {};
   }
+  lease.counters().add_users(lease->take_user_counts());
 }
 
 void Lane::keep_slow(Chunk& c, const Member& m, SlowCalls::Call call) const {
@@ -275,6 +276,7 @@ Status Lane::run_single(Chunk& c, const Member& m, float* out, float* logits) {
   if (status.ok()) status = model_.check_scores(lease.counters(), m.rows.rows(), out);
   if (!status.ok()) lease.counters().add_error(status.code());
   lease.counters().add_call(m.rows.rows(), {});
+  lease.counters().add_users(lease->take_user_counts());
   call.took_ns = monotonic_ns() - m.came_ns;
   call.waited_ns = lease.waited_ns();
   lease.times().record(call.took_ns, call.waited_ns, m.rows.rows(), nullptr);

@@ -125,6 +125,7 @@ void write_memory(JsonWriter* w, const Model& m) {
   w->field("key_bytes", e.memory().keys);
   w->field("encoder_bytes", e.memory().encoders);
   w->field("model_bytes", e.memory().model);
+  w->field("user_cache_bytes", e.memory().user_cache);
   w->field("loading_bytes", e.memory().loading);
   w->field("least_bytes", e.memory().least());
   w->field("most_bytes", e.memory().most());
@@ -311,9 +312,13 @@ std::string Model::counters_json() const {
   w.field("rows", sums.rows);
   w.field("nonfinite_rows", sums.nonfinite_rows);
   w.field("waits", sums.waits);
-  w.field("longest_wait_ms", static_cast<double>(sums.longest_wait_ns / 1000) / 1000);
+  const uint64_t longest_us = sums.longest_wait_ns / 1000;
+  w.field("longest_wait_ms", static_cast<double>(longest_us) / 1000);
   w.field("parked", sums.parked);
   w.field("parked_now", sums.parked_now);
+  w.field("user_hits", sums.users.hits);
+  w.field("user_misses", sums.users.misses);
+  w.field("user_drops", sums.users.drops);
   uint64_t saturated = 0;
   for (const auto& e : engines_) saturated += e->saturated();
   w.field("saturated", saturated);

@@ -18,6 +18,7 @@
 #include "plan/plan.hpp"
 #include "runtime/engine/host_flights.hpp"
 #include "runtime/engine/memory_forecast.hpp"
+#include "runtime/engine/user_cache.hpp"
 #include "runtime/load/load_watch.hpp"
 #include "runtime/load/row_groups.hpp"
 #include "runtime/options/options.hpp"
@@ -89,6 +90,10 @@ class Engine {
   bool small_batch_in_place() const { return small_batch_in_place_; }
   const std::string& small_batch_report() const { return small_batch_report_; }
 
+  /// Values of users of before; null without option user_cache_bytes.
+  UserCache* user_cache() const { return user_cache_.get(); }
+  const UserPart& user_part() const { return user_part_; }
+
   /// Calls are captured and replayed: the option, and a backend that can.
   bool uses_graphs() const { return graphs_.load(std::memory_order_relaxed); }
   void capture_succeeded() const { captured_.store(true, std::memory_order_relaxed); }
@@ -154,6 +159,8 @@ class Engine {
   std::vector<float*> const_data_;  // per param, null unless a value reads it
   uint64_t weight_bytes_ = 0;
   HeldCount weights_held_, keys_held_;
+  UserPart user_part_;
+  std::unique_ptr<UserCache> user_cache_;
   dpi_backend_op* small_batch_ = nullptr;
   int64_t small_batch_max_rows_ = 0;
   bool small_batch_in_place_ = false;

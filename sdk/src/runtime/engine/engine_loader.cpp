@@ -61,6 +61,7 @@ kernels::DType activation_type(Precision precision) {
 Status EngineLoader::load(std::unique_ptr<TableStore> store) {
   DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kPlan, 1));
   DPI_RETURN_IF_ERROR(make_plan());
+  DPI_RETURN_IF_ERROR(check_user_cache());
   DPI_RETURN_IF_ERROR(choose_range());
   if (store == nullptr) DPI_RETURN_IF_ERROR(claim_tables());
   // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
@@ -81,6 +82,7 @@ Status EngineLoader::load(std::unique_ptr<TableStore> store) {
   engine_.store_ = std::move(store);
   if (engine_.store_ == nullptr) DPI_RETURN_IF_ERROR(make_store());
   DPI_RETURN_IF_ERROR(check_memory());
+  DPI_RETURN_IF_ERROR(make_user_cache());
   DPI_RETURN_IF_ERROR(load_tables());
   DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kOps, 1));
   engine_.graphs_ = engine_.options_.graphs && (engine_.caps_.flags & DPI_BACKEND_CAPTURE) != 0;

@@ -29,6 +29,8 @@ class EngineLoader {
   Status choose_range();
   Status check_limit(DeviceSizes device);
   Status check_memory();
+  Status check_user_cache();
+  Status make_user_cache();
 
   Status upload_constants();
   Status prepare_ops();

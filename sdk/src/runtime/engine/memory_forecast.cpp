@@ -8,6 +8,7 @@
 #include "encode/vocabulary_set.hpp"
 #include "runtime/engine/flight_sizes.hpp"
 #include "runtime/engine/host_flights.hpp"
+#include "runtime/engine/user_cache.hpp"
 #include "runtime/load/hot_keys.hpp"
 #include "runtime/load/key_loader.hpp"
 #include "runtime/load/table_loader.hpp"
@@ -24,6 +25,7 @@ namespace {
 constexpr uint64_t kKeptPerByte = 10, kPlannedPerByte = 30, kFixed = uint64_t{64} << 10;
 constexpr int32_t kParkedPerContext = 4;
 constexpr uint64_t kFlightFixed = uint64_t{16} << 10, kFlightPerOp = 1536, kFlightPerValue = 64;
+constexpr uint64_t kPerUser = 16;  // of a chunk, with a user cache
 
 /// Sizes of the file's parts that the forecast uses.
 struct FileSizes {
@@ -66,10 +68,16 @@ Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& 
   // Host memory has one copy of the input and of the logits; a device has both, and staging has them again.
   const auto arena = static_cast<uint64_t>(sizes.forms.arena_bytes()), in = static_cast<uint64_t>(input);
   const uint64_t reader = reads_tier(o, plan) ? tier_reader_bytes(placed) : 0;
+  uint64_t users = 0;
+  if (!device.on_device && o.user_cache_bytes > 0) {
+    const auto kept_of = UserCacheSizes::make(schema, user_part(plan), o.user_cache_bytes);
+    f->user_cache = kept_of.bytes();
+    users = static_cast<uint64_t>(kept_of.key_bytes) + kPerUser * static_cast<uint64_t>(sizes.forms.users());
+  }
   f->device_flight = device.on_device ? arena + in + 2 * scores + device.scratch : 0;
   f->flight =
       (device.on_device ? f->device_flight + in + 2 * scores : arena + in + scores + kept + device.scratch) +
-      bound + reader;
+      bound + reader + users;
   return {};
 }
 
@@ -208,7 +216,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t graph = planned + file.params + params + 2 * file.largest + block_of(file.largest);
   const uint64_t ops = planned + params + f.weights + 4 * file.largest;  // a device packs op by op
   const uint64_t moving = f.tables + f.host_tier + f.device_cache + f.peer_copies + f.peer_copy_host +
-                          f.weights + f.keys + f.model +
+                          f.weights + f.keys + f.model + f.user_cache +
                           table_loading_bytes(bundle, plan, device.on_device, options.threads) + choosing;
   const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
@@ -229,6 +237,7 @@ std::string MemoryForecast::text() const {
                                                     {"keys", keys},
                                                     {"vocabularies", encoders},
                                                     {"its description", model},
+                                                    {"users' values", user_cache},
                                                     {"contexts", all_contexts()},
                                                     {"loading", rest},
                                                     {"its other devices", others}};
@@ -237,7 +246,8 @@ std::string MemoryForecast::text() const {
   std::string out = std::to_string(most()) + " bytes (";
   for (const auto& part : parts) {
     const std::string name = part.first;
-    if (part.second == 0 && (name == "its other devices" || name == "copies of rows of other devices"))
+    if (part.second == 0 &&
+        (name == "its other devices" || name == "copies of rows of other devices" || name == "users' values"))
       continue;
     if (&part != parts) out += ", ";
     out += name + " " + std::to_string(part.second);

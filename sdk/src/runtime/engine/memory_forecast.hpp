@@ -55,6 +55,7 @@ struct MemoryForecast {
   uint64_t keys = 0;              // indexes of key sets
   uint64_t encoders = 0;          // vocabularies with their indexes
   uint64_t model = 0;             // what describes the model
+  uint64_t user_cache = 0;        // what is kept of users
   uint64_t flight = 0;  // one flight of a context: values, packed input, scores, scratch, bound operands
   uint64_t device_flight = 0;        // what of it lies in the device's memory
   int32_t flights = 1;               // of one context, at most
@@ -69,7 +70,7 @@ struct MemoryForecast {
 
   uint64_t kept() const {
     return tables + host_tier + device_cache + peer_copies + peer_copy_host + weights + keys + encoders +
-           model + others;
+           model + user_cache + others;
   }
   uint64_t one_context() const { return flight * static_cast<uint64_t>(flights) + kTimes; }
   uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts + parked); }

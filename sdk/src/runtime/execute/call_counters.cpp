@@ -15,10 +15,19 @@ void CallCounters::add_call(int64_t rows, std::span<const FeatureCounters> met) 
   }
 }
 
+void CallCounters::add_users(const UserCounts& n) {
+  const uint64_t all[] = {n.hits, n.misses, n.drops};
+  for (size_t k = 0; k < 3; ++k)
+    if (all[k] != 0) counts_.add(kUsers + k, all[k]);
+}
+
 void CallCounters::add_to(CounterSums* sums) const {
   sums->calls += counts_.get(kCalls);
   sums->rows += counts_.get(kRows);
   sums->nonfinite_rows += counts_.get(kNonfinite);
+  sums->users.hits += counts_.get(kUsers);
+  sums->users.misses += counts_.get(kUsers + 1);
+  sums->users.drops += counts_.get(kUsers + 2);
   for (size_t c = 0; c < CounterSums::kCodes; ++c) sums->errors[c] += counts_.get(kErrors + c);
   for (size_t f = 0; f < features_; ++f) {
     FeatureSums& to = sums->by_feature[f];

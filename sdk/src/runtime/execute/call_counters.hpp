@@ -10,6 +10,7 @@
 #include "base/status.hpp"
 #include "runtime/execute/call_times.hpp"
 #include "runtime/execute/counter_lines.hpp"
+#include "runtime/execute/user_counts.hpp"
 #include "runtime/request/resolve.hpp"
 
 namespace dpi {
@@ -33,6 +34,7 @@ struct CounterSums {
   uint64_t longest_wait_ns = 0;
   uint64_t parked = 0;      // times that a call gave its place away while it waited for rows
   uint64_t parked_now = 0;  // calls that have done so now
+  UserCounts users;         // of the user cache
   std::vector<FeatureSums> by_feature;
   /// One per device of the model, in their order, there from the start: adding up takes no memory, since a
   /// context that is freed adds what it counted.
@@ -51,6 +53,7 @@ class CallCounters {
   /// By the holder of the context only.
   void add_call(int64_t rows, std::span<const FeatureCounters> met);
   void add_nonfinite_rows(int64_t rows) { counts_.add(kNonfinite, static_cast<uint64_t>(rows)); }
+  void add_users(const UserCounts& n);
   void add_error(Code code) { counts_.add(kErrors + static_cast<size_t>(code), 1); }
 
   /// From any thread, also while a call runs.
@@ -58,7 +61,7 @@ class CallCounters {
   uint64_t calls() const { return counts_.get(kCalls); }
 
  private:
-  static constexpr size_t kCalls = 0, kRows = 1, kNonfinite = 2, kErrors = 3,
+  static constexpr size_t kCalls = 0, kRows = 1, kNonfinite = 2, kUsers = 3, kErrors = 6,
                           kFeatures = kErrors + CounterSums::kCodes, kCauses = 4;  // of one feature
 
   size_t features_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "runtime/engine/host_flights.hpp"
 
@@ -105,6 +106,18 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
   }
   for (size_t i = 0; i < flights; ++i, ++next) DPI_RETURN_IF_ERROR(flights_[next % flights]->finish());
   return {};
+}
+
+UserCounts Context::take_user_counts() {
+  UserCounts all;
+  for (const auto& flight : flights_) {
+    const UserCounts n = flight->user_counts();
+    all.hits += n.hits;
+    all.misses += n.misses;
+    all.drops += n.drops;
+  }
+  const UserCounts before = std::exchange(users_taken_, all);
+  return {all.hits - before.hits, all.misses - before.misses, all.drops - before.drops};
 }
 
 uint64_t Context::tier_misses() const {

@@ -28,6 +28,9 @@ class Context {
   /// Counts of the last run, one per feature.
   const std::vector<FeatureCounters>& counters() const { return counters_; }
 
+  /// Counts of the user cache, of the runs since the last call of this.
+  UserCounts take_user_counts();
+
   /// Ids so far that a host tier did not have.
   uint64_t tier_misses() const;
 
@@ -53,6 +56,7 @@ class Context {
   std::vector<std::unique_ptr<Flight>> flights_;
   std::unique_ptr<CallShares> shares_;  // host memory
   std::vector<FeatureCounters> counters_;
+  UserCounts users_taken_;
   std::vector<uint64_t> profile_ns_;
 };
 

@@ -61,6 +61,7 @@ Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const Fligh
   DPI_ASSIGN_OR_RETURN(s->reader_, engine.store().open_reader(limits_of(engine, sizes)));
   s->reader_held_ = HeldCount(engine.options().held, s->reader_->bytes());
   s->ops_ = std::make_unique<BoundOps>(engine, s->memory_, *s->reader_);
+  if (engine.user_cache() != nullptr) s->users_ = std::make_unique<UserState>(engine, sizes.forms.users());
   s->ranges_.reserve(8 + 3 * sizes.largest().sequences.size());
   if (engine.options().timestamps && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
   return s;
@@ -155,9 +156,11 @@ Status Flight::run_ops(const InputMap& map, const ResolvedRows& rows, const Flig
   ops_->bind(map, rows, memory_.input, call.out, call.logits != nullptr ? call.logits : spare_logits_);
   crew_ = call.crew;
   stages_ = call.stages;
+  if (users_ != nullptr) users_->begin(map, rows, memory_.input);  // by the rows' own numbers
   overlay_rows(map, rows);
   Status ran = launch_ops();
   Status done = synchronize();
+  if (users_ != nullptr) users_->end(ran.ok() && done.ok());
   return ran.ok() ? done : ran;
 }
 

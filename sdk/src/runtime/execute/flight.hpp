@@ -19,6 +19,7 @@
 #include "runtime/execute/crew.hpp"
 #include "runtime/execute/flight_graphs.hpp"
 #include "runtime/execute/timeline.hpp"
+#include "runtime/execute/user_state.hpp"
 #include "runtime/request/request.hpp"
 #include "runtime/request/stage_times.hpp"
 
@@ -79,6 +80,7 @@ class Flight {
   std::string graph_text(int64_t rows) const;
   /// Ids so far that a host tier did not have.
   uint64_t tier_misses() const { return reader_->misses(); }
+  UserCounts user_counts() const { return users_ != nullptr ? users_->counts() : UserCounts(); }
 
  private:
   Flight(const Engine& engine, const FlightSizes& sizes)
@@ -130,6 +132,7 @@ class Flight {
   std::vector<dpi_backend_stream*> streams_;
   std::vector<dpi_backend_event*> events_;
   std::unique_ptr<BoundOps> ops_;
+  std::unique_ptr<UserState> users_;  // null without a user cache
   FlightGraphs graphs_;
   Timeline timeline_;
   std::vector<dpi_fetch_range> ranges_;

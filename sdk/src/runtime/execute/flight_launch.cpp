@@ -71,13 +71,16 @@ Status Flight::launch_op(size_t i, dpi_backend_error* err) {
   for (const int32_t e : op.waits) DPI_RETURN_IF_ERROR(wait(e, op.stream, op.name.c_str()));
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_start(i, stream));
   const dpi_op_call& call = ops_->call(i);
-  if (crew_ != nullptr && call.checked != 0 && crew_->cuts(i, call.rows)) {
+  if (users_ != nullptr && users_->has(i)) {
+    users_->give(i, call);
+  } else if (crew_ != nullptr && call.checked != 0 && crew_->cuts(i, call.rows)) {
     crew_->run(i, call);
   } else {
     const int32_t code = engine_.api().enqueue(stream, engine_.op(i), &call, err);
     if (code != 0) return backend_status(code, *err, op.name);
     ops_->mark_checked(i);
   }
+  if (users_ != nullptr) users_->keep(i, call);
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_end(i, stream));
   return op.records >= 0 ? record(op.records, op.stream, op.name.c_str()) : Status();
 }

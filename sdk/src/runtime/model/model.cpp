@@ -254,6 +254,7 @@ Status Model::run(ContextPool::Lease& lease, const Batch& batch, float* out, con
   Status status = lease->run(batch, out, watched);
   if (status.ok()) status = check_scores(lease.counters(), batch.item.rows, out);
   lease.counters().add_call(batch.item.rows, lease->counters());
+  lease.counters().add_users(lease->take_user_counts());
   const uint64_t took = monotonic_ns() - lease.began_ns();
   lease.times().record(took, lease.waited_ns(), batch.item.rows, sampled ? &stages : nullptr);
   if (is_slow(took)) keep_slow(lease, batch, {took, misses, &stages, status.code()});

@@ -62,6 +62,7 @@ struct ModelOptions {
   int64_t max_rows = 4096;
   int64_t max_nnz = int64_t{1} << 20;  // ids per sequence feature and chunk
   uint64_t scratch_bytes = 0;          // of a chunk's values; 0 = chunk_bytes()
+  uint64_t user_cache_bytes = 0;       // what is kept of users; 0 = nothing
   int32_t slow_us = 0;                 // calls that take as long are kept; 0 = none is
   int32_t max_contexts = 0;            // 0 = usable CPUs (base/host_share.hpp)
   bool fold = true;
