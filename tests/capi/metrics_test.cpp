@@ -63,47 +63,84 @@ bool checked(const std::string& arguments) {
 
 uint64_t now_ns() { return in_ms(0); }
 
+/// A model in an environment of its own, what was asked of it, and the caller's own times.
+struct Measured {
+  EnvPtr env = make_env();
+  ModelPtr m;
+  std::vector<uint64_t> times;
+  std::map<int64_t, int> rows_of;
+  uint64_t total_rows = 0;
+};
+
+/// Calls of 5, 7 and 12 times `scale` rows in turn.
+void measure(Measured* to, int calls, int64_t scale) {
+  REQUIRE(load_in(to->env.get(), "adult_widedeep.h5", {{"device", device()}, {"max_contexts", "2"}},
+                  &to->m) == DPI_OK);
+  CHECK(value(page(to->env.get()), "dpi_call_seconds_count{model=\"adult_widedeep\"}") == 0);
+  const OneHotRows rows(to->m.get(), 12 * scale);
+  std::vector<float> out(static_cast<size_t>(12 * scale));
+  for (int i = 0; i < calls; ++i) {
+    const int64_t n = scale * (i % 3 == 0 ? 5 : i % 3 == 1 ? 7 : 12);
+    dpi_batch b = rows.batch;
+    b.rows = n;
+    b.nnz = n * info_of(to->m.get()).num_slots;
+    const uint64_t began = now_ns();
+    REQUIRE(dpi_predict(to->m.get(), &b, out.data(), out.size(), nullptr, nullptr) == DPI_OK);
+    to->times.push_back(now_ns() - began);
+    ++to->rows_of[n];
+    to->total_rows += static_cast<uint64_t>(n);
+  }
+}
+
+void write_times(const Folder& folder, const std::vector<uint64_t>& times) {
+  write(folder.path + "/times",
+        {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(uint64_t)});
+}
+
+/// What check_metrics.py reads.
+void write_pages(const Folder& folder, const Measured& of) {
+  write(folder.path + "/page.txt", page(of.env.get()));
+  write(folder.path + "/page.om", page(of.env.get(), DPI_METRICS_OPENMETRICS));
+  write(folder.path + "/fine.om", page(of.env.get(), DPI_METRICS_OPENMETRICS | DPI_METRICS_FINE));
+  write_times(folder, of.times);
+}
+
+/// The caller's clock lies around the library's: where another process runs between the two, the caller's
+/// quantile alone grows. So one agreement in five measurements is asked for.
+bool agrees_once(const Folder& folder, int calls, int64_t scale, Measured* last) {
+  for (int tries = 1;; ++tries) {
+    const bool agrees = checked("quantiles '" + folder.path + (tries < 5 ? "' 2>/dev/null" : "'"));
+    if (agrees || tries == 5) return agrees;
+    *last = Measured();
+    measure(last, calls, scale);
+    write_pages(folder, *last);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("metrics: histograms and counters agree with the caller's own counts and times") {
-  const EnvPtr env = make_env();
-  ModelPtr m;
-  REQUIRE(load_in(env.get(), "adult_widedeep.h5", {{"device", device()}, {"max_contexts", "2"}}, &m) ==
-          DPI_OK);
-  CHECK(value(page(env.get()), "dpi_call_seconds_count{model=\"adult_widedeep\"}") == 0);
   // Rows that take much longer than what lies around the library's own clock; the emulated device is slow.
   const bool slow = device() == "cuda_emu";
   const int64_t scale = slow ? 1 : 128;
   const int calls = slow ? 96 : 600;
-  std::vector<uint64_t> times;
-  std::map<int64_t, int> rows_of;
-  uint64_t total_rows = 0;
-  for (int i = 0; i < calls; ++i) {
-    const int64_t n = scale * (i % 3 == 0 ? 5 : i % 3 == 1 ? 7 : 12);
-    static const OneHotRows kRows(m.get(), 12 * scale);
-    dpi_batch b = kRows.batch;
-    b.rows = n;
-    b.nnz = n * info_of(m.get()).num_slots;
-    std::vector<float> out(static_cast<size_t>(12 * scale));
-    const uint64_t began = now_ns();
-    REQUIRE(dpi_predict(m.get(), &b, out.data(), out.size(), nullptr, nullptr) == DPI_OK);
-    times.push_back(now_ns() - began);
-    ++rows_of[n];
-    total_rows += static_cast<uint64_t>(n);
-  }
+  Measured measured;
+  measure(&measured, calls, scale);
+  dpi_env* env = measured.env.get();
+  std::map<int64_t, int>& rows_of = measured.rows_of;
   dpi_batch bad = DPI_BATCH_INIT;
   bad.rows = -1;
   float none = 0;
-  REQUIRE(dpi_predict(m.get(), &bad, &none, 1, nullptr, nullptr) == DPI_E_INVALID_ARGUMENT);
-  const std::string text = page(env.get());
+  REQUIRE(dpi_predict(measured.m.get(), &bad, &none, 1, nullptr, nullptr) == DPI_E_INVALID_ARGUMENT);
+  const std::string text = page(env);
   const std::string of = "{model=\"adult_widedeep\"";
   CHECK(value(text, "dpi_calls_total" + of + "}") == calls);
-  CHECK(value(text, "dpi_rows_total" + of + "}") == static_cast<double>(total_rows));
+  CHECK(value(text, "dpi_rows_total" + of + "}") == static_cast<double>(measured.total_rows));
   CHECK(value(text, "dpi_errors_total" + of + ",error=\"DPI_E_INVALID_ARGUMENT\"}") == 1);
   CHECK(value(text, "dpi_call_seconds_count" + of + "}") == calls);
   CHECK(value(text, "dpi_wait_seconds_count" + of + "}") == calls);
   CHECK(value(text, "dpi_call_rows_count" + of + "}") == calls);
-  CHECK(value(text, "dpi_call_rows_sum" + of + "}") == static_cast<double>(total_rows));
+  CHECK(value(text, "dpi_call_rows_sum" + of + "}") == static_cast<double>(measured.total_rows));
   const auto of_rows = [&](int64_t most) {
     return value(text, "dpi_call_rows_bucket" + of + ",le=\"" + std::to_string(most * scale) + ".0\"}");
   };
@@ -122,17 +159,12 @@ TEST_CASE("metrics: histograms and counters agree with the caller's own counts a
   CHECK(value(text, "dpi_stage_seconds_sum" + of + ",stage=\"resolve\"}") > 0);
   CHECK(value(text, "dpi_stage_seconds_sum" + of + ",stage=\"compute\"}") > 0);
   const Folder folder;
-  write(folder.path + "/page.txt", text);
-  write(folder.path + "/page.om", page(env.get(), DPI_METRICS_OPENMETRICS));
-  write(folder.path + "/fine.om", page(env.get(), DPI_METRICS_OPENMETRICS | DPI_METRICS_FINE));
-  write(folder.path + "/times",
-        {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(uint64_t)});
+  write_pages(folder, measured);
   CHECK(checked("read '" + folder.path + "'"));
-  CHECK(checked("quantiles '" + folder.path + "'"));
+  CHECK(agrees_once(folder, calls, scale, &measured));
   // A planted fault shows that the check can fail.
-  for (uint64_t& t : times) t += t / 8;
-  write(folder.path + "/times",
-        {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(uint64_t)});
+  for (uint64_t& t : measured.times) t += t / 8;
+  write_times(folder, measured.times);
   CHECK_FALSE(checked("quantiles '" + folder.path + "' 2>/dev/null"));
 }
 
