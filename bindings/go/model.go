@@ -320,11 +320,12 @@ type Counters struct {
 	NonfiniteRows int64             `json:"nonfinite_rows"` // with a score that is infinite or NaN
 	Waits         int64             `json:"waits"`          // for one of the library's contexts, a millisecond or more
 	Longest       float64           `json:"longest_wait_ms"`
-	Parked        int64             `json:"parked"`      // calls that gave their context to others while they waited for rows
-	ParkedNow     int64             `json:"parked_now"`  // those that do so now
-	UserHits      int64             `json:"user_hits"`   // users that were not computed again (option user_cache_bytes)
-	UserMisses    int64             `json:"user_misses"` // that were computed and kept
-	UserDrops     int64             `json:"user_drops"`  // that were computed and not kept
+	Parked        int64             `json:"parked"`       // calls that gave their context to others while they waited for rows
+	ParkedNow     int64             `json:"parked_now"`   // those that do so now
+	UserHits      int64             `json:"user_hits"`    // users that were not computed again (option user_cache_bytes)
+	UserMisses    int64             `json:"user_misses"`  // that were computed and kept
+	UserRepeats   int64             `json:"user_repeats"` // that were kept, and computed beside a new user of the same chunk
+	UserDrops     int64             `json:"user_drops"`   // that were computed and not kept
 	Errors        map[Code]int64    `json:"errors"`
 	Features      []FeatureCounters `json:"features"`
 }

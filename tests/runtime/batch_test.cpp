@@ -227,6 +227,32 @@ TEST_CASE("batches: random models, with users and without") {
   CHECK(merged > 100);
 }
 
+TEST_CASE("batches: users whose part is kept") {
+  if (!on_host()) return;  // else the option is refused
+  uint64_t hits = 0, merged = 0;
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    ModelBuilder builder = random_model(seed);
+    BuiltBundle bundle(builder);
+    Options options = {{"determinism", "strict"}, {"max_rows", "64"}};
+    const ModelPtr oracle = create(bundle, options_of(options));
+    options.emplace_back("user_cache_bytes", "16777216");
+    const auto made = Model::create(bundle, options_of(options));
+    if (made.status().code() == Code::kInvalidArgument) continue;  // nothing of it is the user's alone
+    REQUIRE_MESSAGE(made.ok(), made.status().message());
+    const Model& m = *made.value();
+    const Requests requests = random_requests(*oracle, true, seed);
+    const auto b = make_batcher(merging());
+    for (int round = 0; round < 3; ++round)
+      check_same(*oracle, requests, ask_at_once(*b, *made.value(), requests));
+    check_same(*oracle, requests, submit_all(*b, *made.value(), requests));
+    hits += m.counts().users.hits;
+    merged += status_of(*b, "chunk_requests") - status_of(*b, "chunks");
+  }
+  CHECK(hits > 0);
+  CHECK(merged > 0);
+}
+
 TEST_CASE("batches: requests with users and without never share a chunk") {
   ModelBuilder builder = random_model(3);
   BuiltBundle bundle(builder);

@@ -180,7 +180,7 @@ TEST_CASE("user cache: callers side by side, in room for few users") {
   for (std::thread& t : callers) t.join();
   CHECK(wrong == 0);
   const UserCounts n = users(*cached);
-  CHECK(n.hits + n.misses + n.drops == 1200);
+  CHECK(n.hits + n.misses + n.repeats + n.drops == 1200);
   CHECK(n.hits > 0);
   CHECK(n.misses > 24);  // some had gone
 }
@@ -189,7 +189,7 @@ TEST_CASE("user cache: the entry that was used longest ago goes, and none that i
   ModelBuilder b = history_model();
   const auto model = load(b, kRoomy);
   const Engine& e = model->engine();
-  auto made = UserCache::create(e.api(), e.device(), {8, 64, 3});
+  auto made = UserCache::create(e.api(), e.device(), {8, 64, 3}, [] { return Status(); });
   REQUIRE(made.ok());
   UserCache& cache = *made.value();
   const auto key = [](uint64_t n) {
@@ -222,6 +222,62 @@ TEST_CASE("user cache: the entry that was used longest ago goes, and none that i
   cache.release(first);
   CHECK(cache.find(std::vector<std::byte>(7)) ==
         UserCache::kNone);  // shorter than key(0), which begins with it
+}
+
+TEST_CASE("user cache: entries are in sets of equal sizes, and a load ends while its memory is taken") {
+  ModelBuilder b = history_model();
+  const auto model = load(b, kRoomy);
+  const Engine& e = model->engine();
+  for (const int64_t entries : {1, 7, 9, 17, 100}) {
+    CAPTURE(entries);
+    auto made = UserCache::create(e.api(), e.device(), {8, 64, entries}, [] { return Status(); });
+    REQUIRE(made.ok());
+    std::set<int64_t> used;
+    std::mt19937_64 random(static_cast<uint64_t>(entries));
+    for (int i = 0; i < 4000; ++i) {
+      std::vector<std::byte> key(8);
+      const uint64_t n = random();
+      std::memcpy(key.data(), &n, sizeof n);
+      const int64_t entry = made.value()->claim(key);
+      REQUIRE(entry >= 0);
+      REQUIRE(entry < entries);
+      used.insert(entry);
+      made.value()->publish(entry);
+    }
+    CHECK(static_cast<int64_t>(used.size()) == entries);
+    // Users of one request, as many as a set holds at least, are all kept.
+    std::vector<int64_t> held;
+    for (uint64_t n = 0; n < static_cast<uint64_t>(std::min<int64_t>(entries, 8)); ++n) {
+      std::vector<std::byte> key(8);
+      std::memcpy(key.data(), &n, sizeof n);
+      held.push_back(made.value()->claim(key));
+      CHECK(held.back() != UserCache::kNone);
+    }
+  }
+  const auto ended = UserCache::create(e.api(), e.device(), {8, 64, 1000},
+                                       [] { return Status(Code::kCancelled, "cancelled by the caller"); });
+  CHECK(ended.status().code() == Code::kCancelled);
+}
+
+TEST_CASE("user cache: chunks of several users, several threads") {
+  ModelBuilder b = history_model();
+  const auto plain = load(b, 0), cached = load(b, kRoomy);
+  const UserRequest two({3, 4}), first({3}), many(std::vector<int64_t>(6, 40));
+  // A UserRequest draws the same first history each time.
+  static_cast<void>(scores_of(*cached, first.batch));
+  CHECK(same_bits(scores_of(*cached, two.batch), scores_of(*plain, two.batch)));
+  CHECK(users(*cached).misses == 2);
+  CHECK(users(*cached).repeats == 1);
+  CHECK(same_bits(scores_of(*cached, two.batch), scores_of(*plain, two.batch)));
+  CHECK(users(*cached).hits == 2);
+  ModelOptions several = with_cache(kRoomy);
+  several.threads = 4;
+  BuiltBundle bundle(b);
+  auto shared_out = Model::create(bundle, several);
+  REQUIRE(shared_out.ok());
+  for (int call = 0; call < 3; ++call)
+    CHECK(same_bits(scores_of(*shared_out.value(), many.batch), scores_of(*plain, many.batch)));
+  CHECK(users(*shared_out.value()).hits > 0);
 }
 
 TEST_CASE("user cache: its memory is in the forecast, and refusals name what is missing") {

@@ -318,6 +318,7 @@ std::string Model::counters_json() const {
   w.field("parked_now", sums.parked_now);
   w.field("user_hits", sums.users.hits);
   w.field("user_misses", sums.users.misses);
+  w.field("user_repeats", sums.users.repeats);
   w.field("user_drops", sums.users.drops);
   uint64_t saturated = 0;
   for (const auto& e : engines_) saturated += e->saturated();

@@ -1,4 +1,5 @@
 // Option user_cache_bytes while a model loads.
+#include "base/host_share.hpp"
 #include "runtime/engine/engine_loader.hpp"
 
 namespace dpi {
@@ -44,7 +45,13 @@ Status EngineLoader::make_user_cache() {
   if (!engine_.user_part_.any()) return {};
   const UserCacheSizes sizes =
       UserCacheSizes::make(engine_.schema_, engine_.user_part_, engine_.options_.user_cache_bytes);
-  DPI_ASSIGN_OR_RETURN(engine_.user_cache_, UserCache::create(engine_.api(), engine_.device(), sizes));
+  const uint64_t left = usable_memory();
+  if (left != 0 && sizes.bytes() > left)
+    return refused(Code::kOutOfMemory, "takes " + std::to_string(sizes.bytes()) +
+                                           " bytes, but there is only " + std::to_string(left) +
+                                           " of host memory; nothing was loaded");
+  DPI_ASSIGN_OR_RETURN(engine_.user_cache_, UserCache::create(engine_.api(), engine_.device(), sizes,
+                                                              [this] { return watch_->advance(0); }));
   return {};
 }
 

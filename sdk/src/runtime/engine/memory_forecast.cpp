@@ -218,7 +218,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t moving = f.tables + f.host_tier + f.device_cache + f.peer_copies + f.peer_copy_host +
                           f.weights + f.keys + f.model + f.user_cache +
                           table_loading_bytes(bundle, plan, device.on_device, options.threads) + choosing;
-  const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
+  const uint64_t keyed = f.weights + f.keys + f.model + f.user_cache + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
   const uint64_t golden = options.verify_golden ? f.kept() + f.one_context() + 3 * file.golden : 0;
   f.loading = std::max({graph, ops, keyed, moving, indexed, golden}) + f.others;

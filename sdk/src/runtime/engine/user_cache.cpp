@@ -17,6 +17,11 @@ constexpr int64_t kLine = 64;
 // A bag without a max_len: longer ones are computed every time.
 constexpr int64_t kMostOfABag = 4096;
 
+// More bytes than a machine has, whose sums do not wrap.
+constexpr uint64_t kMostBytes = uint64_t{1} << 56;
+
+constexpr size_t kStep = size_t{64} << 20;  // of memory that is written at load
+
 int64_t whole_lines(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 int64_t row_bytes(int32_t columns) { return int64_t{columns} * 4; }
@@ -58,7 +63,7 @@ UserCacheSizes UserCacheSizes::make(const ResolveSchema& schema, const UserPart&
     s.key_bytes += 4 + most * (f.spec.weighted ? 8 : 4);
   }
   s.value_bytes = part.bytes;
-  s.entries = static_cast<int64_t>(std::min(bytes / s.entry_bytes(), uint64_t{1} << 40));
+  s.entries = static_cast<int64_t>(std::min(bytes, kMostBytes) / s.entry_bytes());
   return s;
 }
 
@@ -89,12 +94,16 @@ UserCache::UserCache(const dpi_backend_api& api, dpi_backend_device* device, con
       stride_(key_room_ + whole_lines(sizes.value_bytes)) {}
 
 Result<std::unique_ptr<UserCache>> UserCache::create(const dpi_backend_api& api, dpi_backend_device* device,
-                                                     const UserCacheSizes& sizes) {
+                                                     const UserCacheSizes& sizes,
+                                                     const std::function<Status()>& step) {
   std::unique_ptr<UserCache> c(new UserCache(api, device, sizes));
   dpi_backend_error err{};
   const int32_t code = api.alloc(device, sizes.bytes(), DPI_MEMORY_ARENA, &c->block_, &err);
   DPI_RETURN_IF_ERROR(backend_status(code, err, "option user_cache_bytes"));
-  std::memset(c->block_, 0, sizes.bytes());  // its pages are taken now, not by calls
+  for (uint64_t at = 0; at < sizes.bytes(); at += kStep) {
+    DPI_RETURN_IF_ERROR(step());
+    std::memset(static_cast<std::byte*>(c->block_) + at, 0, std::min<uint64_t>(kStep, sizes.bytes() - at));
+  }
   c->heads_ = static_cast<Head*>(c->block_);
   for (int64_t i = 0; i < sizes.entries; ++i) new (c->heads_ + i) Head();
   c->data_ = static_cast<std::byte*>(c->block_) + sizes.entries * static_cast<int64_t>(sizeof(Head));
@@ -105,11 +114,12 @@ UserCache::~UserCache() {
   if (block_ != nullptr) api_.free(device_, block_, DPI_MEMORY_ARENA);
 }
 
-/// The last set may have fewer entries.
 UserCache::Set UserCache::set_of(uint64_t hash) const {
-  const auto sets = static_cast<uint64_t>((sizes_.entries + kWays - 1) / kWays);
-  const auto first = static_cast<int64_t>(hash % sets) * kWays;
-  return {first, std::min(first + kWays, sizes_.entries)};
+  const int64_t sets = std::max<int64_t>(1, sizes_.entries / kWays);
+  const auto set = static_cast<int64_t>(hash % static_cast<uint64_t>(sets));
+  const int64_t each = sizes_.entries / sets, more = sizes_.entries % sets;  // the first `more` have one more
+  const int64_t first = set * each + std::min(set, more);
+  return {first, first + each + (set < more ? 1 : 0)};
 }
 
 bool UserCache::pin(int64_t entry) {

@@ -1,14 +1,16 @@
 // Values of users of earlier calls (option user_cache_bytes), in host memory that is taken when the model is
 // loaded. A user is found by the bytes of the packed shared inputs: a hash says where to look, the bytes
-// themselves are compared. Entries lie in sets of eight; the one that was used longest ago goes.
+// themselves are compared. Entries lie in sets of about eight; of a set the one that was used longest ago
+// goes.
 //
 // Any number of threads may call. Nobody waits: a reader pins its entry, and a set whose entries are all
-// pinned or being written takes nothing new. Only callers of one user write a cache line that they share.
+// pinned or being written takes nothing new. Hits of different users write no cache line in common.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -37,9 +39,11 @@ std::span<const std::byte> user_key(const ResolveSchema& schema, const InputMap&
 
 class UserCache {
  public:
-  /// The memory is the device's, which outlives this.
+  /// The memory is the device's, which outlives this. All of it is written once, so that its pages are taken
+  /// now and not by calls; `step` is asked between parts of it, and ends what it fails.
   static Result<std::unique_ptr<UserCache>> create(const dpi_backend_api& api, dpi_backend_device* device,
-                                                   const UserCacheSizes& sizes);
+                                                   const UserCacheSizes& sizes,
+                                                   const std::function<Status()>& step);
   ~UserCache();
   UserCache(const UserCache&) = delete;
   UserCache& operator=(const UserCache&) = delete;

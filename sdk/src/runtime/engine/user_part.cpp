@@ -21,8 +21,6 @@ bool is_of_user(const Plan& plan, const PlanOp& op) {
                      [&](int32_t v) { return v < 0 || value(plan, v).space == RowSpace::kShared; });
 }
 
-bool in_arena(const PlanValue& v) { return v.storage == Storage::kArena || v.storage == Storage::kAlias; }
-
 }  // namespace
 
 UserPart user_part(const Plan& plan) {
@@ -41,9 +39,9 @@ UserPart user_part(const Plan& plan) {
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] < 0) continue;
       const PlanValue& v = value(plan, op.outputs[o]);
-      if (!in_arena(v)) return {};
       if (read[static_cast<size_t>(root_of(plan, op.outputs[o]))] == 0) continue;
-      // What lies between rows of a value is as its op left it; between those of columns it is the base's.
+      // Heads are item rows, so v lies in the arena. What lies between rows of a value is as its op left it;
+      // between those of columns it is the base's.
       const int64_t n = v.storage == Storage::kArena ? std::max(v.row_stride, v.dims.size()) : v.dims.size();
       const int64_t bytes = n * kernels::dtype_bytes(v.dtype);
       ops[i].kept.push_back({static_cast<int32_t>(o), part.bytes, bytes});

@@ -26,7 +26,7 @@ struct UserPart {
   bool any() const { return !ops.empty(); }
 };
 
-/// Empty where a score is the user's alone.
+/// Empty where no op depends on the user alone.
 UserPart user_part(const Plan& plan);
 
 }  // namespace dpi

@@ -16,8 +16,8 @@ void CallCounters::add_call(int64_t rows, std::span<const FeatureCounters> met) 
 }
 
 void CallCounters::add_users(const UserCounts& n) {
-  const uint64_t all[] = {n.hits, n.misses, n.drops};
-  for (size_t k = 0; k < 3; ++k)
+  const uint64_t all[] = {n.hits, n.misses, n.repeats, n.drops};
+  for (size_t k = 0; k < 4; ++k)
     if (all[k] != 0) counts_.add(kUsers + k, all[k]);
 }
 
@@ -27,7 +27,8 @@ void CallCounters::add_to(CounterSums* sums) const {
   sums->nonfinite_rows += counts_.get(kNonfinite);
   sums->users.hits += counts_.get(kUsers);
   sums->users.misses += counts_.get(kUsers + 1);
-  sums->users.drops += counts_.get(kUsers + 2);
+  sums->users.repeats += counts_.get(kUsers + 2);
+  sums->users.drops += counts_.get(kUsers + 3);
   for (size_t c = 0; c < CounterSums::kCodes; ++c) sums->errors[c] += counts_.get(kErrors + c);
   for (size_t f = 0; f < features_; ++f) {
     FeatureSums& to = sums->by_feature[f];

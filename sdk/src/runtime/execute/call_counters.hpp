@@ -61,7 +61,7 @@ class CallCounters {
   uint64_t calls() const { return counts_.get(kCalls); }
 
  private:
-  static constexpr size_t kCalls = 0, kRows = 1, kNonfinite = 2, kUsers = 3, kErrors = 6,
+  static constexpr size_t kCalls = 0, kRows = 1, kNonfinite = 2, kUsers = 3, kErrors = 7,
                           kFeatures = kErrors + CounterSums::kCodes, kCauses = 4;  // of one feature
 
   size_t features_;

@@ -114,10 +114,12 @@ UserCounts Context::take_user_counts() {
     const UserCounts n = flight->user_counts();
     all.hits += n.hits;
     all.misses += n.misses;
+    all.repeats += n.repeats;
     all.drops += n.drops;
   }
   const UserCounts before = std::exchange(users_taken_, all);
-  return {all.hits - before.hits, all.misses - before.misses, all.drops - before.drops};
+  return {all.hits - before.hits, all.misses - before.misses, all.repeats - before.repeats,
+          all.drops - before.drops};
 }
 
 uint64_t Context::tier_misses() const {

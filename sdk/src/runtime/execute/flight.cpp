@@ -41,6 +41,20 @@ class LeaseEnd {
   StoreReader& reader_;
 };
 
+/// Entries of the user cache go back, whatever was thrown.
+class UsersEnd {
+ public:
+  explicit UsersEnd(UserState* users) : users_(users) {}
+  ~UsersEnd() {
+    if (users_ != nullptr) users_->end(false);  // nothing after a regular end
+  }
+  UsersEnd(const UsersEnd&) = delete;
+  UsersEnd& operator=(const UsersEnd&) = delete;
+
+ private:
+  UserState* const users_;
+};
+
 ReaderLimits limits_of(const Engine& e, const FlightSizes& sizes) {
   int64_t most = 0;  // a smaller bucket may have more ids when bags are not limited
   for (const InputMap& map : sizes.maps) most = std::max(most, most_placed(e.schema(), map));
@@ -152,6 +166,7 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
 /// With host memory, what the block in staging says, once its rows are leased.
 Status Flight::run_ops(const InputMap& map, const ResolvedRows& rows, const FlightCall& call) {
   const LeaseEnd lease_end(*reader_);
+  const UsersEnd users_end(users_.get());
   memory_.plan = &sizes_.memory_for(rows.rows);
   ops_->bind(map, rows, memory_.input, call.out, call.logits != nullptr ? call.logits : spare_logits_);
   crew_ = call.crew;

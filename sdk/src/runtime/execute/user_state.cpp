@@ -22,10 +22,6 @@ UserState::UserState(const Engine& engine, int64_t users)
       key_(static_cast<size_t>(cache_.sizes().key_bytes)),
       users_(static_cast<size_t>(users)) {}
 
-uint64_t UserState::bytes_of(const UserCacheSizes& sizes, int64_t users) {
-  return static_cast<uint64_t>(sizes.key_bytes) + static_cast<uint64_t>(users) * sizeof(User);
-}
-
 void UserState::look_up(const InputMap& map, const std::byte* block, User* user, int64_t number) {
   *user = {};
   const std::span<const std::byte> key = user_key(schema_, map, block, number, key_);
@@ -35,18 +31,6 @@ void UserState::look_up(const InputMap& map, const std::byte* block, User* user,
   if (!user->found) user->entry = cache_.claim(key);
 }
 
-void UserState::count() {
-  for (size_t u = 0; u < n_; ++u) {
-    if (have_) {
-      ++counts_.hits;
-    } else if (users_[u].entry != UserCache::kNone && !users_[u].found) {
-      ++counts_.misses;
-    } else {
-      ++counts_.drops;
-    }
-  }
-}
-
 void UserState::begin(const InputMap& map, const ResolvedRows& rows, const std::byte* block) {
   end(false);
   if (!rows.has_map) return;
@@ -54,7 +38,6 @@ void UserState::begin(const InputMap& map, const ResolvedRows& rows, const std::
   for (size_t u = 0; u < n_; ++u) look_up(map, block, &users_[u], static_cast<int64_t>(u));
   have_ = n_ > 0 && std::all_of(users_.begin(), users_.begin() + static_cast<ptrdiff_t>(n_),
                                 [](const User& u) { return u.found; });
-  count();
 }
 
 void UserState::give(size_t op, const dpi_op_call& call) const {
@@ -77,18 +60,23 @@ void UserState::keep(size_t op, const dpi_op_call& call) const {
 }
 
 void UserState::end(bool ran) {
-  for (size_t u = 0; u < n_; ++u) {
-    if (users_[u].entry == UserCache::kNone) continue;
-    if (users_[u].found) {
-      cache_.release(users_[u].entry);
-    } else if (ran) {
-      cache_.publish(users_[u].entry);
-    } else {
-      cache_.abandon(users_[u].entry);
-    }
-  }
+  for (size_t u = 0; u < n_; ++u) give_back(users_[u], ran);
   n_ = 0;
   have_ = false;
+}
+
+void UserState::give_back(const User& user, bool ran) {
+  if (user.entry == UserCache::kNone) {
+    counts_.drops += ran ? 1 : 0;
+  } else if (user.found) {
+    cache_.release(user.entry);
+    (have_ ? counts_.hits : counts_.repeats) += ran ? 1 : 0;
+  } else if (ran) {
+    cache_.publish(user.entry);
+    ++counts_.misses;
+  } else {
+    cache_.abandon(user.entry);
+  }
 }
 
 }  // namespace dpi

@@ -21,8 +21,6 @@ class UserState {
   UserState(const UserState&) = delete;
   UserState& operator=(const UserState&) = delete;
 
-  static uint64_t bytes_of(const UserCacheSizes& sizes, int64_t users);
-
   /// Before the ops of a chunk whose input lies in a block of `map`. Without a map each row has a user of its
   /// own, and nothing is looked for.
   void begin(const InputMap& map, const ResolvedRows& rows, const std::byte* block);
@@ -31,7 +29,7 @@ class UserState {
   void give(size_t op, const dpi_op_call& call) const;
   /// After an op has run.
   void keep(size_t op, const dpi_op_call& call) const;
-  /// After the ops: whether all of them ran. Entries go back.
+  /// After the ops: whether all of them ran, else nothing is counted. Entries go back.
   void end(bool ran);
 
   UserCounts counts() const { return counts_; }
@@ -42,7 +40,7 @@ class UserState {
     bool found = false;
   };
   void look_up(const InputMap& map, const std::byte* block, User* user, int64_t number);
-  void count();
+  void give_back(const User& user, bool ran);
 
   UserCache& cache_;
   const ResolveSchema& schema_;

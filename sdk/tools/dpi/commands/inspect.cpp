@@ -82,14 +82,23 @@ bool has_external(const Manifest& m) {
 }
 
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables},         {"may_share_bytes", f.may_share},
-          {"host_tier_bytes", f.host_tier},   {"device_cache_bytes", f.device_cache},
-          {"packed_weight_bytes", f.weights}, {"key_bytes", f.keys},
-          {"encoder_bytes", f.encoders},      {"model_bytes", f.model},
-          {"flight_bytes", f.flight},         {"context_bytes", f.context_own()},
-          {"in_flight", f.flights},           {"contexts", f.contexts},
-          {"parked_contexts", f.parked},      {"loading_bytes", f.loading},
-          {"least_bytes", f.least()},         {"most_bytes", f.most()}};
+  return {{"tables_bytes", f.tables},
+          {"may_share_bytes", f.may_share},
+          {"host_tier_bytes", f.host_tier},
+          {"device_cache_bytes", f.device_cache},
+          {"packed_weight_bytes", f.weights},
+          {"key_bytes", f.keys},
+          {"encoder_bytes", f.encoders},
+          {"model_bytes", f.model},
+          {"user_cache_bytes", f.user_cache},
+          {"flight_bytes", f.flight},
+          {"context_bytes", f.context_own()},
+          {"in_flight", f.flights},
+          {"contexts", f.contexts},
+          {"parked_contexts", f.parked},
+          {"loading_bytes", f.loading},
+          {"least_bytes", f.least()},
+          {"most_bytes", f.most()}};
 }
 
 /// Memory of each of several devices, with its share of tables that lie on all of them.
