@@ -55,8 +55,10 @@ std::vector<Scores> ask_at_once(Batcher& b, Model& m, const Requests& requests) 
   auto lane = b.lane_of(m);
   REQUIRE_MESSAGE(lane.ok(), lane.status().message());
   std::vector<Scores> scores;
+  scores.reserve(requests.size());
   for (const auto& r : requests) scores.push_back(room_for(m, *r));
   std::vector<std::thread> threads;
+  threads.reserve(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     threads.emplace_back([&, i] {
       const Batcher::Visit visit(b);

@@ -323,7 +323,7 @@ void print_bundle(const Json& j) {
         m["host_tier_bytes"] == 0 ? std::string() : ", host tier " + bytes_text(m["host_tier_bytes"]);
     if (m["device_cache_bytes"] != 0) tier += ", copies there " + bytes_text(m["device_cache_bytes"]);
     if (m["may_share_bytes"] != 0)
-      tier = " (" + bytes_text(m["may_share_bytes"]) + " of it once for models of equal tables)" + tier;
+      tier.insert(0, " (" + bytes_text(m["may_share_bytes"]) + " of it once for models of equal tables)");
     print_line(stdout,
                "memory on %-4s  tables %s%s, weights %s, a call of up to %s rows %s; at least %s, at most %s",
                where, bytes_text(m["tables_bytes"]).c_str(), tier.c_str(),
