@@ -136,7 +136,7 @@ void add_block(const CoActionAttrs& a, const Shape& shape, const float* inductio
 template <DType T>
 DPI_INLINE void take_feed(const CoActionAttrs& a, const TableView& t, int64_t id, float* dst) {
   const char* row = table_row(t, id);
-  const Vec scale = row_scale(t, id);
+  const RowScale scale = row_scale<T>(t, id);
   for_vectors(a.feed_dim,
               [&](int64_t i, int64_t n) { store_n(dst + i, load_row<T>(row, scale, a.feed_col + i, n), n); });
 }
@@ -148,9 +148,10 @@ DPI_INLINE Bag history_at(const CoActionArgs& a, int64_t r) {
 void prefetch_history(const CoActionArgs& a, int64_t r) {
   if (r >= a.dst.rows) return;
   const Bag bag = history_at(a, r);
-  const int64_t width = element_bytes(a.table.dtype);
+  const int64_t begin = elements_bytes(a.table.dtype, a.attrs.feed_col);
+  const int64_t bytes = elements_bytes(a.table.dtype, a.attrs.feed_dim);
   for (int64_t t = 0; t < min_of(bag.n, kBlockItems); ++t)
-    prefetch_bytes(table_row(a.table, bag.ids[t]) + a.attrs.feed_col * width, a.attrs.feed_dim * width);
+    prefetch_bytes(table_row(a.table, bag.ids[t]) + begin, bytes);
 }
 
 /// Gives the number of items that count.

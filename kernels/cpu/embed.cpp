@@ -12,7 +12,7 @@ constexpr int64_t kAhead = 8;  // rows of a bag that are asked for before they a
 template <DType T>
 DPI_INLINE void decode_as(const TableView& t, int64_t id, float* dst) {
   const char* row = table_row(t, id);
-  const Vec scale = row_scale(t, id);
+  const RowScale scale = row_scale<T>(t, id);
   for_vectors(t.dim, [&](int64_t i, int64_t n) { store_n(dst + i, load_row<T>(row, scale, i, n), n); });
 }
 
@@ -23,7 +23,7 @@ bool row_is_nonzero(const TableView& t, int64_t id) {
   with_dtype(t.dtype, [&]<DType T>() {
     for_vectors(t.dim, [&](int64_t i, int64_t n) {
       float part[Vec::W];
-      load_row<T>(table_row(t, id), row_scale(t, id), i, n).store(part);
+      load_row<T>(table_row(t, id), row_scale<T>(t, id), i, n).store(part);
       for (int64_t k = 0; k < n; ++k) sum += part[k];
     });
   });
@@ -83,13 +83,13 @@ DPI_INLINE void pool_sum(const Positions& p, float* dst) {
     for (int64_t t = 0; t < (plain ? p.bag.n : 0); ++t) {
       if (i == 0) p.prefetch(t);
       const int64_t id = p.bag.ids[t];
-      sum = sum + load_row<T>(table_row(table, id), row_scale(table, id), i, n);
+      sum = sum + load_row<T>(table_row(table, id), row_scale<T>(table, id), i, n);
     }
     for (int64_t t = 0; t < (plain ? 0 : p.count()); ++t) {
       if (i == 0) p.prefetch(t);
       if (!p.joins(t)) continue;
       const int64_t id = p.id(t);
-      sum = fma(Vec::all(p.weight(t)), load_row<T>(table_row(table, id), row_scale(table, id), i, n), sum);
+      sum = fma(Vec::all(p.weight(t)), load_row<T>(table_row(table, id), row_scale<T>(table, id), i, n), sum);
     }
     store_n(dst + i, sum * Vec::all(factor), n);
   });
@@ -104,7 +104,7 @@ DPI_INLINE void pool_max(const Positions& p, float* dst) {
       if (i == 0) p.prefetch(t);
       if (!p.counts(t)) continue;
       const int64_t id = p.id(t);
-      const Vec v = load_row<T>(table_row(p.table, id), row_scale(p.table, id), i, n);
+      const Vec v = load_row<T>(table_row(p.table, id), row_scale<T>(p.table, id), i, n);
       best = any ? max(v, best) : v;
       any = true;
     }

@@ -97,7 +97,7 @@ void fields_of(const LookupTile& t, const Source* sources, int64_t n, int64_t la
       if (more) ask<T>(s, row + ahead);
       const int64_t id = s.ids[row * s.id_stride];
       const char* at = s.base + id * s.row_bytes;
-      const Vec scale = T == DType::kI8 ? row_scale(*s.table, id) : Vec::zero();
+      const RowScale scale = row_scale<T>(*s.table, id);
       DPI_UNROLL
       for (int v = 0; v < kVecs; ++v) {
         const int64_t floats = v + 1 < kVecs ? Vec::W : last;

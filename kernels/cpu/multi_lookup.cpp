@@ -112,7 +112,7 @@ void single_rows(const LookupTile& t, const LookupField& f, const Ahead& ahead) 
     ahead.ask(r);
     const int64_t id = ids[bags.offsets == nullptr ? r * bags.stride : bags.offsets[t.first + r]];
     const char* row = table_row(table, id);
-    const Vec scale = row_scale(table, id);
+    const RowScale scale = row_scale<T>(table, id);
     float* out = kOut ? t.out(r, f.out_col) : nullptr;
     FmRow fm(t, r);
     const auto move = [&](int64_t i, int64_t n) {
@@ -149,16 +149,7 @@ void single_as(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
 }
 
 void single_field(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
-  switch (t.a.tables[f.table].dtype) {
-    case DType::kF32:
-      return single_as<DType::kF32>(t, f, ahead);
-    case DType::kF16:
-      return single_as<DType::kF16>(t, f, ahead);
-    case DType::kBF16:
-      return single_as<DType::kBF16>(t, f, ahead);
-    case DType::kI8:
-      return single_as<DType::kI8>(t, f, ahead);
-  }
+  with_dtype(t.a.tables[f.table].dtype, [&]<DType T>() { single_as<T>(t, f, ahead); });
 }
 
 void pooled_field(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
@@ -180,6 +171,8 @@ void scalar_field(const LookupTile& t, const ScalarField& f, const Ahead& ahead)
   table.dim = f.count;
   const Bags& bags = t.a.inputs[f.input].bags;
   const bool direct = f.embed.pooling == Pooling::kSingle && table.dtype == DType::kF32;
+  // The `nonzero` rule is about the whole row, and a scale may lie behind it.
+  const bool whole = f.embed.mask == MaskRule::kNonzero || kRowForms[static_cast<int>(table.dtype)].whole;
   for (int64_t r = 0; r < t.rows; ++r) {
     ahead.ask(r);
     const Bag bag = bag_at(bags, t.first + r);
@@ -193,8 +186,7 @@ void scalar_field(const LookupTile& t, const ScalarField& f, const Ahead& ahead)
       }
       continue;
     }
-    // The `nonzero` rule is about the whole row.
-    pool_bag(f.embed, bag, f.embed.mask == MaskRule::kNonzero ? t.a.tables[f.table] : table, t.spare());
+    pool_bag(f.embed, bag, whole ? t.a.tables[f.table] : table, t.spare());
     for (int32_t k = 0; k < f.count; ++k) chan[k] += double{t.spare()[k]};
   }
 }

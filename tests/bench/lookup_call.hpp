@@ -71,7 +71,7 @@ struct LookupCall {
   /// Scalars in the padding of a table's rows; where there is no room, in a table of their own.
   kernels::TableView with_rows(LookupTable& table) {
     kernels::TableView v = table.view;
-    const int64_t used = v.dim * kernels::dtype_bytes(v.dtype), room = v.row_bytes - used;
+    const int64_t used = kernels::row_bytes_of(v.dtype, v.dim), room = v.row_bytes - used;
     if (room < 4) return new_table(kernels::DType::kF32, 1, 0);
     char* const first = table.rows() + used + below(room - 3);
     for (int64_t r = 0; r < kTableRows; ++r) std::memcpy(first + r * v.row_bytes, floats(1).data(), 4);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <dpi/kernels/multi_lookup.hpp>
+#include <dpi/kernels/narrow.hpp>
 
 namespace dpi::test {
 
@@ -33,7 +34,7 @@ struct LookupTable {
     view.rows = rows;
     view.dim = dim;
     view.dtype = dtype;
-    view.row_bytes = dim * element + layout.padding;
+    view.row_bytes = kernels::row_bytes_of(dtype, dim) + layout.padding;
     bytes.resize(static_cast<size_t>(rows * view.row_bytes + layout.shift), '\x7b');
     scale.resize(static_cast<size_t>(rows * layout.scale_stride), 1e6f);
     nonzero.assign(static_cast<size_t>(rows / 64 + 1), 0);
@@ -41,7 +42,12 @@ struct LookupTable {
       scale[static_cast<size_t>(r * layout.scale_stride)] = 0.001f * static_cast<float>(1 + rng() % 7);
       const bool zero = r % 5 == 0;
       if (!zero) nonzero[static_cast<size_t>(r / 64)] |= uint64_t{1} << (r % 64);
-      for (int32_t k = 0; k < dim; ++k) write(this->rows() + r * view.row_bytes + k * element, zero, rng);
+      char* const row = this->rows() + r * view.row_bytes;
+      if (kernels::row_form(dtype).whole) {
+        write_whole(row, zero, rng);
+        continue;
+      }
+      for (int32_t k = 0; k < dim; ++k) write(row + k * element, zero, rng);
     }
     view.base = this->rows();
     view.scale = scale.data();
@@ -55,6 +61,26 @@ struct LookupTable {
   LookupTable& operator=(const LookupTable&) = delete;
 
   char* rows() { return bytes.data() + shift; }
+
+  /// Any bits, finite values of about 1.
+  void write_whole(char* row, bool zero, std::mt19937& rng) const {
+    const int64_t n = kernels::element_row_bytes(view.dtype, view.dim);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto bits = static_cast<uint8_t>(rng());
+      row[i] = static_cast<char>(zero                                                          ? 0
+                                 : view.dtype == kernels::DType::kFp8 && (bits & 0x7f) == 0x7f ? 1
+                                                                                               : bits);
+    }
+    if (view.dtype == kernels::DType::kFp8) {
+      const float scale = 0.002f * static_cast<float>(1 + rng() % 3);
+      std::memcpy(row + n, &scale, sizeof scale);
+      return;
+    }
+    const float offset = zero ? 0.0f : 0.1f * static_cast<float>(rng() % 7) - 0.3f;
+    const uint16_t behind[] = {kernels::float_to_half(0.01f * static_cast<float>(1 + rng() % 7)),
+                               kernels::float_to_half(offset)};
+    std::memcpy(row + n, behind, sizeof behind);
+  }
 
   void write(char* at, bool zero, std::mt19937& rng) const {
     if (view.dtype == kernels::DType::kF32) {

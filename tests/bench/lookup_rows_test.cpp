@@ -34,7 +34,8 @@ namespace {
 
 using namespace dpi::kernels;
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8};
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
+                            DType::kI4,  DType::kI2,  DType::kFp8};
 
 bool goes_by_rows(cpu::Isa isa, const MultiLookupArgs& a) {
 #if defined(__x86_64__)

@@ -99,7 +99,8 @@ TEST_CASE("lookups: row types, pooling, masks") {
   for (const cpu::Isa isa : {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512, cpu::Isa::kNeon}) {
     if (!cpu::isa_supported(isa)) continue;
     const cpu::Functions& f = cpu::functions(isa);
-    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
+    for (const DType dtype :
+         {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4, DType::kI2, DType::kFp8}) {
       for (const Pooling pooling :
            {Pooling::kSingle, Pooling::kNone, Pooling::kSum, Pooling::kMean, Pooling::kMax}) {
         for (const MaskRule mask : {MaskRule::kLength, MaskRule::kId, MaskRule::kNonzero, MaskRule::kNone}) {

@@ -40,13 +40,14 @@ inline constexpr const char* kWords[] = {
     "dense",     "oov",       "default",      "error",        "pad",    "first",     "last",        "pre",
     "post",      "relu",      "sigmoid",      "exp",          "dice",   "prelu",     "affine",      "reshape",
     "transpose", "slice",     "expand",       "index_select", "gru",    "augru",     "trim",        "to_id",
-    "to_float",  "vocab_int", "vocab_string", "vocab_float",  "hash",   "field",     "ninf"};
+    "to_float",  "vocab_int", "vocab_string", "vocab_float",  "hash",   "field",     "ninf",        "i4",
+    "i2",        "fp8"};
 inline constexpr const char* kKeys[] = {
     "name",       "kind",     "space",   "vocab_size", "out_of_range", "missing",  "pad_id", "oov_id",
     "default_id", "dim",      "max_len", "keep",       "pad_side",     "weighted", "axis",   "eps",
     "empty",      "value",    "alpha",   "trans_a",    "trans_b",      "keepdim",  "mask",   "pooling",
     "groups",     "first_id", "ids",     "v",          "module",       "scale",    "data",   "tolerance",
-    "rows",       "raw",      "stats",   "unheard_of"};
+    "rows",       "raw",      "stats",   "offset",     "unheard_of"};
 
 /// Ops by FORMAT.md part 7; inputs and names are filled in.
 inline constexpr const char* kOps[] = {

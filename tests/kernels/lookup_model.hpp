@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <dpi/kernels/multi_lookup.hpp>
+#include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
 namespace dpi::test {
@@ -161,9 +162,23 @@ class LookupModel {
     }
   }
 
+  /// A row whose scale lies behind its elements: any bits, of about 1.
+  void put_whole(char* row, int32_t dim, bool zero) {
+    const int64_t n = element_row_bytes(shape_.table, dim);
+    for (int64_t i = 0; i < n; ++i) row[i] = static_cast<char>(zero ? 0 : numbers_.below(0x7F));
+    if (shape_.table == DType::kFp8) {
+      const float scale = numbers_.real() / 256;
+      std::memcpy(row + n, &scale, sizeof scale);
+      return;
+    }
+    const uint16_t behind[] = {float_to_half(numbers_.real() / 8),
+                               float_to_half(zero ? 0.0f : numbers_.real())};
+    std::memcpy(row + n, behind, sizeof behind);
+  }
+
   /// The rows' padding holds NaN, except for `riders` float scalars right behind the row.
   int32_t table(int32_t dim, int32_t riders) {
-    const int64_t payload = (dim * dtype_bytes(shape_.table) + 3) / 4 * 4;
+    const int64_t payload = (row_bytes_of(shape_.table, dim) + 3) / 4 * 4;
     const int64_t used = payload + riders * 4;
     TableView t;
     t.row_bytes = shape_.misaligned ? used + 4 : used <= 64 ? 64 : (used + 31) / 32 * 32;
@@ -173,7 +188,10 @@ class LookupModel {
     char* base = block.get() + (shape_.misaligned ? 4 : 0);
     std::memset(base, 0xFF, bytes);
     for (int64_t r = 0; r < kTableRows; ++r) {
-      for (int32_t k = 0; k < dim; ++k) put(base + r * t.row_bytes, k, r == 3 ? 0.0f : numbers_.real());
+      const bool whole = row_form(shape_.table).whole;
+      if (whole) put_whole(base + r * t.row_bytes, dim, r == 3);
+      for (int32_t k = 0; k < (whole ? 0 : dim); ++k)
+        put(base + r * t.row_bytes, k, r == 3 ? 0.0f : numbers_.real());
       for (int32_t k = 0; k < riders; ++k) {
         const float v = numbers_.real();
         std::memcpy(base + r * t.row_bytes + payload + k * 4, &v, 4);

@@ -101,7 +101,8 @@ constexpr LookupVariant kVariants[] = {
 /// input_first is in builds with DPI_MEASURE only.
 bool is_there(const LookupVariant& v) { return v.kind != LookupKind::kInputFirst || cuda::has_input_first(); }
 
-constexpr DType kTables[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8};
+constexpr DType kTables[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
+                             DType::kI4,  DType::kI2,  DType::kFp8};
 constexpr DType kOuts[] = {DType::kF32, DType::kF16, DType::kBF16};
 
 std::string text_of(const LookupShape& s, const LookupVariant& v) {

@@ -177,7 +177,7 @@ void check_shape(const LookupShape& shape, size_t variants) {
 
 TEST_CASE("row cache: every share of rows, type and width gives the bits of the table alone") {
   for (const int32_t dim : {1, 3, 8, 16, 20}) {
-    for (const DType table : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
+    for (const DType table : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4, DType::kFp8}) {
       check_shape({dim, table, DType::kF32, dim != 8, dim != 3, false, 11}, 1 + (dim == 16 ? 2 : 0));
       check_shape({dim, table, DType::kF16, dim == 8, dim == 3, false, 11}, 1);
     }
@@ -185,7 +185,7 @@ TEST_CASE("row cache: every share of rows, type and width gives the bits of the 
 }
 
 TEST_CASE("row cache: rows that are not aligned, and vectors wider than a warp") {
-  for (const DType table : {DType::kF32, DType::kF16, DType::kI8})
+  for (const DType table : {DType::kF32, DType::kF16, DType::kI8, DType::kI2})
     check_shape({10, table, DType::kF32, true, true, true, 11}, 3);
   check_shape({300, DType::kF32, DType::kF32, true, true, false, 5}, 2);
 }

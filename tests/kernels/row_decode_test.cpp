@@ -1,9 +1,11 @@
-// half_to_float and bf16_to_float against an independent reading of the formats, for every bit pattern.
+// half_to_float, bf16_to_float and fp8_to_float against an independent reading of the formats, for every bit
+// pattern, and where rows of i4, i2 and fp8 have their numbers.
 #include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
 #include <cmath>
 #include <initializer_list>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -61,6 +63,54 @@ TEST_CASE("row_decode: narrowing takes the nearest value there is, of finite one
   CHECK(dpi::kernels::half_holds(INFINITY));
   CHECK(dpi::kernels::bf16_holds(0x1.FEp127f));
   CHECK_FALSE(dpi::kernels::bf16_holds(3.4e38f));
+}
+
+TEST_CASE("row_decode: every e4m3fn value, and what is nearest to them") {
+  const auto by_definition = [](uint32_t b) {
+    const double sign = (b & 0x80u) != 0 ? -1 : 1, fraction = (b & 7u) / 8.0;
+    const int exponent = static_cast<int>((b >> 3) & 15u);
+    if ((b & 0x7fu) == 0x7fu) return static_cast<double>(NAN);
+    return exponent == 0 ? sign * std::ldexp(fraction, -6) : sign * std::ldexp(1 + fraction, exponent - 7);
+  };
+  int wrong = 0;
+  for (uint32_t b = 0; b < 256; ++b)
+    wrong += same(dpi::kernels::fp8_to_float(static_cast<uint8_t>(b)), by_definition(b)) ? 0 : 1;
+  using dpi::kernels::float_to_fp8;
+  for (uint32_t b = 0; b < 0x7e; ++b) {
+    const auto here = static_cast<float>(by_definition(b)), next = static_cast<float>(by_definition(b + 1));
+    const float middle = (here + next) / 2;
+    wrong += float_to_fp8(here) == b && float_to_fp8(-here) == (b | 0x80u) ? 0 : 1;
+    wrong += float_to_fp8(middle) == (b % 2 == 0 ? b : b + 1) ? 0 : 1;
+    wrong += float_to_fp8(-std::nextafter(middle, 0.0f)) == (b | 0x80u) ? 0 : 1;
+    wrong += float_to_fp8(std::nextafter(middle, INFINITY)) == b + 1 ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  CHECK(float_to_fp8(463.9f) == 0x7e);
+  CHECK(float_to_fp8(-1e30f) == 0xfe);
+  CHECK(float_to_fp8(NAN) == 0x7f);
+}
+
+TEST_CASE("row_decode: numbers of i4, i2 and fp8, and the scale behind them") {
+  using dpi::kernels::DType;
+  const auto check = [](DType type, std::initializer_list<uint8_t> bytes, std::initializer_list<float> want) {
+    std::vector<uint8_t> row(1, 0x55);  // rows need not be aligned
+    row.insert(row.end(), bytes);
+    dpi::kernels::TableView t;
+    t.base = row.data() + 1;
+    t.rows = 1;
+    t.dim = static_cast<int32_t>(want.size());
+    t.dtype = type;
+    t.row_bytes = row_bytes_of(type, t.dim);
+    REQUIRE(t.row_bytes == static_cast<int64_t>(bytes.size()));
+    std::vector<float> got(want.size());
+    decode_row(t, 0, got.data());
+    CHECK(got == std::vector<float>(want));
+  };
+  // scale 2 (0x4000), offset -1 (0xbc00)
+  check(DType::kI4, {0x21, 0xf3, 0x07, 0x00, 0x40, 0x00, 0xbc}, {1, 3, 5, 29, 13});
+  check(DType::kI2, {0xe4, 0x02, 0x00, 0x40, 0x00, 0xbc}, {-1, 1, 3, 5, 3});
+  // scale 0.5f, least to largest: 2^-9, 1, -448, 448
+  check(DType::kFp8, {0x01, 0x38, 0xfe, 0x7e, 0x00, 0x00, 0x00, 0x3f}, {0x1p-10f, 0.5f, -224, 224});
 }
 
 TEST_CASE("row_decode: bfloat16 is the upper half of a float") {

@@ -232,6 +232,29 @@ TEST_CASE("rows of i8 have their scales behind them, at a multiple of four") {
   }
 }
 
+TEST_CASE("rows of i4 are whole, whether read one by one or several at once") {
+  const std::vector<unsigned char> file = {
+      0x21, 0x03, 0x54, 0x06, 0x87, 0x09,   // three rows of three elements
+      0x01, 0x11, 0x02, 0x12, 0x03, 0x13,   // their scales
+      0x04, 0x14, 0x05, 0x15, 0x06, 0x16};  // their offsets
+  std::vector<std::byte> bytes(file.size());
+  std::memcpy(bytes.data(), file.data(), file.size());
+  const auto source = std::make_shared<Bytes>(bytes);
+  BundleRows rows(source, "a file", {{"t", 3, 3, DType::kI4, DType::kI4, 0, 6, 12}});
+  const unsigned char want[] = {0x21, 0x03, 0x01, 0x11, 0x04, 0x14, 0x54, 0x06, 0x02,
+                                0x12, 0x05, 0x15, 0x87, 0x09, 0x03, 0x13, 0x06, 0x16};
+  for (int64_t row = 0; row < 3; ++row) {
+    const auto got = fetch(rows, row, 6);
+    REQUIRE(got.size() == 6);
+    CHECK(std::memcmp(got.data(), want + 6 * row, 6) == 0);
+  }
+  std::vector<std::byte> all(sizeof want);
+  std::memcpy(all.data(), want, sizeof want);
+  CHECK(rows.first_other(0, 0, 3, all).value() == -1);
+  all[13] = std::byte{0x08};
+  CHECK(rows.first_other(0, 0, 3, all).value() == 2);
+}
+
 /// Keys first, first + 1 ...; their rows one behind the other.
 struct Many {
   Many(int64_t first, size_t n, size_t row_bytes) : room(n * row_bytes), found((n + 63) / 64) {

@@ -73,7 +73,18 @@ StoreTable table(const std::string& name, int64_t rows, int32_t dim, DType dtype
 
 /// Random bytes in the table's type: small integers, exact in every type; every third row is zero.
 std::vector<std::byte> random_rows(const StoreTable& t, std::mt19937* rng) {
-  std::vector<std::byte> out(static_cast<size_t>(t.rows * t.dim * kernels::dtype_bytes(t.dtype)));
+  const int64_t row = kernels::row_bytes_of(t.dtype, t.dim);
+  std::vector<std::byte> out(static_cast<size_t>(t.rows * row));
+  if (kernels::row_form(t.dtype).whole) {  // elements that add up, and a scale of 1
+    for (int64_t r = 0; r < t.rows; ++r) {
+      std::byte* const at = out.data() + r * row;
+      const int64_t n = kernels::element_row_bytes(t.dtype, t.dim);
+      for (int64_t i = 0; i < n && r % 3 != 2; ++i) at[i] = static_cast<std::byte>((*rng)() % 100 | 0x11);
+      const uint32_t scale = t.dtype == DType::kFp8 ? 0x3F800000u : 0x3C00u;
+      std::memcpy(at + n, &scale, sizeof scale);
+    }
+    return out;
+  }
   for (int64_t i = 0; i < t.rows * t.dim; ++i) {
     const int v = (i / t.dim) % 3 == 2 ? 0 : static_cast<int>((*rng)() % 100) + 1;
     const float f = static_cast<float>(v);
@@ -90,7 +101,7 @@ std::vector<std::byte> random_rows(const StoreTable& t, std::mt19937* rng) {
 
 /// Every row of the view against the bytes that were ingested.
 void check_rows(const kernels::TableView& v, const StoreTable& t, const std::vector<std::byte>& rows) {
-  const auto row_bytes = static_cast<size_t>(t.dim * kernels::dtype_bytes(t.dtype));
+  const auto row_bytes = static_cast<size_t>(kernels::row_bytes_of(t.dtype, t.dim));
   REQUIRE(v.rows == t.rows);
   REQUIRE(v.dim == t.dim);
   CHECK(v.dtype == t.dtype);
@@ -105,7 +116,7 @@ void check_rows(const kernels::TableView& v, const StoreTable& t, const std::vec
 
 void ingest_in_blocks(TableStore* store, int32_t index, const StoreTable& t,
                       const std::vector<std::byte>& rows, int64_t block) {
-  const int64_t row_bytes = t.dim * kernels::dtype_bytes(t.dtype);
+  const int64_t row_bytes = kernels::row_bytes_of(t.dtype, t.dim);
   for (int64_t r = 0; r < t.rows; r += block) {
     const int64_t n = std::min(block, t.rows - r);
     const Status s = store->ingest(
@@ -121,7 +132,8 @@ TEST_CASE("rows of every type and width read back, with riders") {
     Device device(host);
     std::vector<StoreTable> tables;
     for (const int32_t dim : {1, 3, 4, 8, 9, 16, 17, 31, 33, 64}) {
-      for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
+      for (const DType dtype :
+           {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4, DType::kI2, DType::kFp8}) {
         tables.push_back(table("t" + std::to_string(tables.size()), 1 + (dim * 37) % 131, dim, dtype));
         tables.back().needs_nonzero = true;
       }

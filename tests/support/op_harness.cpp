@@ -132,7 +132,7 @@ class Run {
 
   void place_tables() {
     for (const CaseTable& t : case_.tables) {
-      const auto row = static_cast<size_t>(t.dim * dtype_bytes(t.dtype));
+      const auto row = static_cast<size_t>(kernels::row_bytes_of(t.dtype, t.dim));
       const size_t padded = (row + kTableRowPadding - 1) / 4 * 4 + 4;
       GuardBuffer& b = buffer(padded * static_cast<size_t>(t.rows), 0, DPI_MEMORY_TABLE);
       for (size_t r = 0; r < static_cast<size_t>(t.rows); ++r)

@@ -149,8 +149,9 @@ void LookupBuild::set_table(const TableView& t, int32_t vector, Record* r) const
   r->type = static_cast<uint8_t>(t.dtype);
   int64_t bytes = vector * bytes_of_type(t.dtype);
   bytes = bytes < 4 ? 4 : bytes < 16 ? bytes : 16;
-  const bool scalars = vector == 1 && t.dtype != DType::kF32;  // of 16 or 8 bits: one by one
-  if (!scalars && aligned(t.base, t.row_bytes, bytes)) r->wide_rows = r->rows;
+  // One by one: scalars of 16 or 8 bits, and elements that share a byte or have their scale behind them.
+  const bool one_by_one = (vector == 1 && t.dtype != DType::kF32) || row_form(t.dtype).whole;
+  if (!one_by_one && aligned(t.base, t.row_bytes, bytes)) r->wide_rows = r->rows;
 }
 
 void LookupBuild::set_bags(const EmbedAttrs& e, int32_t input, Record* r) const {

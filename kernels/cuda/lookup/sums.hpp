@@ -144,7 +144,11 @@ __device__ __forceinline__ void use_vectors(const Head& w, const RowView<R>& vie
 // ---- one-hot scalars
 
 struct ScalarBatch {
-  uint32_t id[kScalarBatch];
+#ifdef __CUDACC__
+  uint32_t id[kScalarBatch];  // read only where it was set
+#else
+  uint32_t id[kScalarBatch] = {};  // the host compiler cannot see that and would warn
+#endif
   float v[kScalarBatch] = {};
 };
 

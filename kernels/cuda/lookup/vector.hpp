@@ -101,6 +101,7 @@ __device__ inline TableView rows_of(const RowRecord& r) {
   t.rows = r.rows;
   t.row_bytes = r.row_bytes;
   t.scale_stride = r.scale_stride;
+  t.dim = r.width;
   t.dtype = r.dtype();
   return t;
 }
@@ -142,7 +143,7 @@ __device__ inline Values<kVec> read_elements(const CachedLaunch& w, const RowRec
   const float scale = scale_of(r, row_found);
   DPI_UNROLL
   for (int k = 0; k < kVec; ++k) {
-    if (column + k < r.width) x.v[k] = fresh_element(r.dtype(), p, column + k, scale);
+    if (column + k < r.width) x.v[k] = fresh_element(r, p, column + k, scale);
   }
   return x;
 }

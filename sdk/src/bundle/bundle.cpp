@@ -12,6 +12,7 @@
 #include "bundle/hdf5_profile.hpp"
 #include "bundle/manifest_read.hpp"
 #include "bundle/metadata.hpp"
+#include "bundle/row_parts.hpp"
 #include "bundle/signature.hpp"
 #include "bundle/user_block.hpp"
 
@@ -58,6 +59,9 @@ class OpenBundle final : public Bundle {
     return bad_model(name_ + ":" + path + ": " + text);
   }
 
+  Status read_whole_rows(const TableSpec& t, const DataSetInfo& info, std::span<std::byte> into,
+                         const BlockSink& fn);
+  Result<std::vector<std::byte>> read_bytes(const std::string& path);
   template <class T>
   Result<std::vector<T>> read_all(const std::string& path, Type type);
   template <class T>
@@ -127,12 +131,47 @@ Status OpenBundle::read_table_into(size_t index, std::span<std::byte> into, cons
   const TableSpec& t = manifest_.tables[index];
   const DataSetInfo* info = find(t.data);
   if (info == nullptr) return fault(t.data, "is missing");
-  const auto row_bytes = static_cast<size_t>(t.dim * kernels::dtype_bytes(t.dtype));
+  if (kernels::row_form(t.dtype).whole) return read_whole_rows(t, *info, into, fn);
+  const auto row_bytes = static_cast<size_t>(kernels::row_bytes_of(t.dtype, t.dim));
   const size_t rows = std::max<size_t>(1, kReadBlockBytes / row_bytes);
   const auto take = [&](uint64_t at, std::span<const std::byte> bytes) {
     return fn(static_cast<int64_t>(at / row_bytes), static_cast<int64_t>(bytes.size() / row_bytes), bytes);
   };
   return read_extent(*info, {rows * row_bytes, into}, take);
+}
+
+/// Scales and offsets first, then the elements block by block.
+Status OpenBundle::read_whole_rows(const TableSpec& t, const DataSetInfo& info, std::span<std::byte> into,
+                                   const BlockSink& fn) {
+  const RowParts whole(t.dtype, t.dim, 0, 0, 0);
+  const auto& [elements, scale, offset] = whole.parts();
+  const std::string* const paths[] = {&t.scale, &t.offset};
+  const RowParts::Part parts[] = {scale, offset};
+  std::vector<std::byte> scalars[2];
+  for (size_t i = 0; i < 2; ++i) {
+    if (parts[i].bytes == 0) continue;
+    DPI_ASSIGN_OR_RETURN(scalars[i], read_bytes(*paths[i]));
+  }
+  const size_t rows = std::max<size_t>(1, kReadBlockBytes / whole.row_bytes());
+  const bool fits = into.size() >= static_cast<size_t>(t.rows) * whole.row_bytes();
+  std::vector<std::byte> own(fits ? 0 : std::min(rows, static_cast<size_t>(t.rows)) * whole.row_bytes());
+  return read_extent(info, {rows * elements.bytes, {}}, [&](uint64_t at, std::span<const std::byte> bytes) {
+    const size_t first = at / elements.bytes, n = bytes.size() / elements.bytes;
+    std::byte* const to = fits ? into.data() + first * whole.row_bytes() : own.data();
+    whole.put(elements, n, bytes.data(), to);
+    for (size_t i = 0; i < 2; ++i)
+      if (parts[i].bytes > 0) whole.put(parts[i], n, scalars[i].data() + first * parts[i].bytes, to);
+    return fn(static_cast<int64_t>(first), static_cast<int64_t>(n), {to, n * whole.row_bytes()});
+  });
+}
+
+Result<std::vector<std::byte>> OpenBundle::read_bytes(const std::string& path) {
+  const DataSetInfo* info = find(path);
+  if (info == nullptr) return fault(path, "is missing");
+  std::vector<std::byte> out(info->extent.length);
+  const auto nothing = [](uint64_t, std::span<const std::byte>) { return Status(); };
+  DPI_RETURN_IF_ERROR(read_extent(*info, {kReadBlockBytes, out}, nothing));
+  return out;
 }
 
 Status OpenBundle::read_table_scale(size_t index, std::vector<float>* out) {

@@ -123,7 +123,7 @@ class Bundle {
   virtual ByteSource& bytes() const = 0;
 
   /// Blocks of whole rows of table `index` in order: fn(first_row, n_rows, bytes) -> Status. At most ~4 MiB
-  /// per block.
+  /// per block. Rows of a type of RowForm::whole come with their scale and offset behind the elements.
   using BlockSink =
       std::function<Status(int64_t first_row, int64_t n_rows, std::span<const std::byte> bytes)>;
   virtual Status read_table(size_t index, const BlockSink& fn) = 0;
@@ -132,7 +132,7 @@ class Bundle {
   virtual Status read_table_into(size_t index, std::span<std::byte> /*into*/, const BlockSink& fn) {
     return read_table(index, fn);
   }
-  virtual Status read_table_scale(size_t index, std::vector<float>* out) = 0;
+  virtual Status read_table_scale(size_t index, std::vector<float>* out) = 0;  // of i8
   /// Blocks of the keys of key set `index` in order: fn(number of the first, keys) -> Status. Keys rise, each
   /// once: what does not is kBadModel, the key named.
   using KeySink = std::function<Status(int64_t first, std::span<const int64_t> keys)>;

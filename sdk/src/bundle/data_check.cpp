@@ -69,7 +69,7 @@ class Checker {
 
   Status table(const TableSpec& t) {
     if (t.external) return {};
-    for (const std::string* path : {&t.data, &t.scale}) {
+    for (const std::string* path : {&t.data, &t.scale, &t.offset}) {
       if (!path->empty() && !path->starts_with("/tables/")) {
         return bad_model("table " + in_quotes(t.name) + ": " + in_quotes(*path) +
                          " is not a data set under /tables");
@@ -77,8 +77,10 @@ class Checker {
       if (!path->empty() && !table_data_.insert(*path).second)
         return bad_model(*path + ": table " + in_quotes(t.name) + " names it, and another table does too");
     }
-    DPI_RETURN_IF_ERROR(expect(t.data, storage_type(t.dtype), {t.rows, t.dim}));
-    return t.dtype == kernels::DType::kI8 ? expect(t.scale, Type::kF32, {t.rows}) : Status();
+    const kernels::RowForm& form = kernels::row_form(t.dtype);
+    DPI_RETURN_IF_ERROR(expect(t.data, storage_type(t.dtype), {t.rows, storage_columns(t.dtype, t.dim)}));
+    if (form.scale_bytes > 0) DPI_RETURN_IF_ERROR(expect(t.scale, scalar_type(form.scale_bytes), {t.rows}));
+    return form.offset_bytes > 0 ? expect(t.offset, scalar_type(form.offset_bytes), {t.rows}) : Status();
   }
 
   /// Checks the data set of a hot-key list. Its reader checks the content (store/hot_keys/hot_keys.hpp).

@@ -33,8 +33,9 @@ struct TableDelta {
   /// Row numbers whose rows are gone: all their bits are 0 now. Rising, none in `at`. Of a keyed table keys
   /// go with their set.
   std::vector<int64_t> gone;
-  const DataSetInfo* rows = nullptr;   // [set, dim]; null = none are set
-  const DataSetInfo* scale = nullptr;  // kI8: f32 [set]
+  const DataSetInfo* rows = nullptr;    // [set, dim]; null = none are set
+  const DataSetInfo* scale = nullptr;   // [set], where the type has scales (RowForm)
+  const DataSetInfo* offset = nullptr;  // the same of offsets
 
   int64_t set() const { return rows == nullptr ? 0 : rows->shape[0]; }
 };
@@ -91,7 +92,8 @@ class Delta {
   const KeySetDelta* find_key_set(size_t key_set) const;
 
   /// Blocks of the rows that are set, in the order of `at`: fn(first, n, their bytes, scales (none unless
-  /// kI8)). Digests are checked again: do not use what came when this fails.
+  /// kI8)). Rows are as Bundle::read_table has them. Digests are checked again: do not use what came when
+  /// this fails.
   using RowSink = std::function<Status(int64_t first, int64_t n, std::span<const std::byte> rows,
                                        std::span<const float> scales)>;
   virtual Status read_rows(const TableDelta& table, const RowSink& fn) const = 0;

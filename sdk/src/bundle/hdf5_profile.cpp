@@ -119,8 +119,15 @@ const char* type_name(Type type) {
 
 Type storage_type(kernels::DType dtype) {
   if (dtype == kernels::DType::kF32) return Type::kF32;
-  return dtype == kernels::DType::kI8 ? Type::kI8 : Type::kU16;
+  if (kernels::row_form(dtype).bits == 16) return Type::kU16;
+  return dtype == kernels::DType::kI8 ? Type::kI8 : Type::kU8;
 }
+
+int64_t storage_columns(kernels::DType dtype, int64_t dim) {
+  return kernels::element_row_bytes(dtype, dim) / type_bytes(storage_type(dtype));
+}
+
+Type scalar_type(int32_t bytes) { return bytes == 2 ? Type::kU16 : Type::kF32; }
 
 int64_t type_bytes(Type type) {
   static constexpr int64_t kBytes[] = {1, 1, 2, 8, 8, 4};

@@ -23,5 +23,9 @@ const char* type_name(DataSetInfo::Type type);
 int64_t type_bytes(DataSetInfo::Type type);
 /// The element type that rows of this dtype are stored as.
 DataSetInfo::Type storage_type(kernels::DType dtype);
+/// Columns of such a data set for rows of `dim` elements.
+int64_t storage_columns(kernels::DType dtype, int64_t dim);
+/// The type of a data set of scales or offsets of so many bytes each (RowForm): f32, or the bits of f16.
+DataSetInfo::Type scalar_type(int32_t bytes);
 
 }  // namespace dpi

@@ -94,7 +94,7 @@ struct TableSpec {
   int64_t dim = 0;   // 1 .. 65536
   kernels::DType dtype = kernels::DType::kF32;
   std::string data;                 // path of the data set; empty = external
-  std::string scale;                // kI8 only
+  std::string scale, offset;        // the same of each, where the type has them (RowForm)
   std::string keys;                 // the key set that finds its rows; empty = row numbers
   int32_t key_set = -1;             // set by link_keys
   int32_t pad_rows = 0;             // behind `rows` when loaded; set by link_keys

@@ -30,7 +30,7 @@ bool may_be_narrow(OpKind kind, bool is_output, size_t i) {
 }
 
 std::string type_text(DType t) {
-  return static_cast<uint32_t>(t) <= static_cast<uint32_t>(DType::kI8)
+  return static_cast<uint32_t>(t) <= static_cast<uint32_t>(DType::kFp8)
              ? kernels::name_of(t)
              : "type " + number(static_cast<int64_t>(t));
 }

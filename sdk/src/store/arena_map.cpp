@@ -12,7 +12,9 @@ namespace {
 
 constexpr int64_t kArenaLimit = int64_t{1} << 46;
 
-int64_t padded_stride(int64_t bytes) {
+/// Rows of RowForm::whole are there to be small: next to nothing is added to them.
+int64_t padded_stride(kernels::DType type, int64_t bytes) {
+  if (kernels::row_form(type).whole) return round_up(bytes, 4);
   if (bytes <= 32) return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
   return bytes <= 64 ? 64 : round_up(bytes, 32);
 }
@@ -62,8 +64,8 @@ std::vector<bool> lay_out_rows(const std::vector<StoreTable>& tables, bool widen
   std::vector<int64_t> used(tables.size());  // payload of a carrier's row so far, riders included
   for (size_t t = 0; t < tables.size(); ++t) {
     auto& to = l->tables[t];
-    to.row_bytes = tables[t].dim * kernels::dtype_bytes(tables[t].dtype);
-    to.stride = padded_stride(to.row_bytes);
+    to.row_bytes = kernels::row_bytes_of(tables[t].dtype, tables[t].dim);
+    to.stride = padded_stride(tables[t].dtype, to.row_bytes);
     used[t] = to.row_bytes;
   }
   std::vector<bool> rides(tables.size(), false);
@@ -73,8 +75,9 @@ std::vector<bool> lay_out_rows(const std::vector<StoreTable>& tables, bool widen
     auto& host = l->tables[carrier];
     const int64_t at = round_up(used[carrier], 4);
     const int64_t end = at + l->tables[t].row_bytes;
-    if (end > host.stride && !(widen && end <= 64)) continue;
-    host.stride = end > host.stride ? 64 : host.stride;
+    const bool grows = kernels::row_form(tables[carrier].dtype).whole;
+    if (end > host.stride && !grows && !(widen && end <= 64)) continue;
+    host.stride = end <= host.stride ? host.stride : grows ? round_up(end, 4) : 64;
     host.shares_rows = true;
     used[carrier] = end;
     rides[t] = true;

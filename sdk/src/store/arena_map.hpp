@@ -7,7 +7,8 @@
 // several devices, and one with spare rows, with those behind its rows.
 //
 // A row of at most 32 bytes gets a stride of the next power of two, so that it never straddles a 32-byte
-// sector; up to 64 bytes a stride of 64; beyond that a multiple of 32. A table that may ride (scalars of the
+// sector; up to 64 bytes a stride of 64; beyond that a multiple of 32. Rows of i4, i2 and fp8 get a multiple
+// of 4, and grow by what rides with them. A table that may ride (scalars of the
 // same rows, derived by folds) sits in the padding behind its carrier's row when it fits there, so that one
 // fetch brings both.
 #pragma once

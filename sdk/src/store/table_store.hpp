@@ -152,8 +152,8 @@ class TableStore {
   /// Computes every row's place and the bytes; allocates nothing. Fails with kOutOfMemory when the budget
   /// cannot hold it.
   virtual Result<StoreForecast> plan(std::vector<StoreTable> tables) = 0;
-  /// n_rows rows from first_row of `table`, unpadded, in the table's dtype (bytes = n_rows * dim *
-  /// dtype_bytes).
+  /// n_rows rows from first_row of `table`, unpadded, in the table's dtype (bytes = n_rows *
+  /// row_bytes_of).
   virtual Status ingest(int32_t table, int64_t first_row, int64_t n_rows,
                         std::span<const std::byte> rows) = 0;
   /// After plan. Room for the table's rows where they will lie one behind another: rows that are there when

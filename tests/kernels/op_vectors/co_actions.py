@@ -91,3 +91,11 @@ def record_co_action(rec, rng):
                     (2, attributes((3, 31), 3, joined=True))):
         x, induction = f32(rng, rows, a["feed_col"] + a["feed_dim"] + 1), f32(rng, rows, sizes_of(a)[0]) * np.float32(0.3)
         rec.add("CoAction", f"single_{a['feed_dim']}_r{rows}", rows, [induction, x], [co_action(a, f64(induction), f64(x)[:, None])], a)
+
+
+def record_row_types(rec, rng):
+    """Histories in i4, i2 and fp8, of which the feed begins with a byte and inside one."""
+    released = dict(widths=(16, 8, 4), orders=3, acts=[TANH, IDENTITY])
+    for dtype in ("i4", "i2", "fp8"):
+        for feed_col in (0, 1, 2, 3, 16):
+            record_history(rec, rng, f"released_{dtype}_from{feed_col}", 3, attributes(**released, feed_col=feed_col), 6, dtype)

@@ -107,6 +107,22 @@ def record_embed(rec, rng):
         rec.add("Embed", f"{name}_weighted", 13, [bags], [embed(bags, table, a)], a, tables=[table])
 
 
+def record_row_types(rec, rng):
+    """i4, i2 and fp8."""
+    for dtype in ("i4", "i2", "fp8"):
+        for rows, dim in ((0, 4), (1, 1), (7, 3), (31, 16), (32, 17), (33, 33)):
+            table = tricky_table(rng, 19, dim, dtype)
+            bags = Bags(rng.integers(0, 19, rows).tolist(), single=True)
+            a = embed_attrs()
+            rec.add("Embed", f"single_{dtype}_d{dim}_r{rows}", rows, [bags], [embed(bags, table, a)], a, tables=[table])
+            for name, form in (("sum", dict(pooling=SUM)), ("mean_id", dict(pooling=MEAN, mask=ID, eps=1e-8)), ("max", dict(pooling=MAX, empty=-2.5)),
+                               ("mean_nonzero", dict(pooling=MEAN, mask=NONZERO, eps=1e-12, max_len=5)), ("laid_out", dict(pooling=NONE, max_len=5))):
+                bags, a = random_bags(rng, rows, 19, 5), embed_attrs(**form)
+                rec.add("Embed", f"{name}_{dtype}_d{dim}_r{rows}", rows, [bags], [embed(bags, table, a)], a, tables=[table])
+        bags, a = random_bags(rng, 9, 19, 6, weighted=True), embed_attrs(pooling=SUM)
+        rec.add("Embed", f"sum_weighted_{dtype}", 9, [bags], [embed(bags, table, a)], a, tables=[table])
+
+
 def record_mask(rec, rng):
     for rows in (0, 1, 33):
         for rule in (LENGTH, ID):

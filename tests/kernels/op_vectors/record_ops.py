@@ -403,7 +403,7 @@ def main():
                  record_reduce, record_moves, record_recurrent, record_interactions,
                  selections.record_compare, selections.record_circles, selections.record_order, co_actions.record_co_action,
                  record_shared, attentions.record_attention, attentions.record_places,
-                 cins.record_cin, streams.record_streams]
+                 cins.record_cin, streams.record_streams, lookups.record_row_types, co_actions.record_row_types]
     with np.errstate(invalid="ignore", divide="ignore"):
         for seed, record in enumerate(recorders):
             record(rec, np.random.default_rng(seed))

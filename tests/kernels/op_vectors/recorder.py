@@ -33,10 +33,34 @@ class Bags:
         return len(self.bags)
 
 
+def number_rows(values, bits):
+    """(bytes of whole rows, their values) of rows as i4 or i2: numbers from the lowest bits of each byte on, then f16 scale and offset."""
+    raw, seen = [], []
+    for row in values:
+        offset = np.float16(row.min())
+        scale = np.float16((row.max() - np.float32(offset)) / (2**bits - 1) or 1)
+        q = [int(np.clip(np.rint((v - float(offset)) / float(scale)), 0, 2**bits - 1)) for v in row]
+        packed = sum(n << (i * bits) for i, n in enumerate(q)).to_bytes((len(q) * bits + 7) // 8, "little")
+        raw.append(np.frombuffer(packed + scale.tobytes() + offset.tobytes(), np.uint8))
+        seen.append([np.float32(float(scale) * n + float(offset)) for n in q])
+    return np.array(raw), np.array(seen, np.float64)
+
+
+def fp8_rows(values):
+    """The same as e4m3fn, each element the nearest number, then an f32 scale."""
+    numbers = np.array([m * 2.0**-9 if e == 0 else (8 + m) * 2.0**(e - 10) for e in range(16) for m in range(8)][:127])
+    numbers = np.concatenate([numbers, [np.inf], -numbers])  # 0x7F is NaN
+    scale = (np.abs(values).max(axis=1) / 448).astype(np.float32)
+    scale[scale == 0] = 1
+    code = np.abs(values[..., None].astype(np.float64) / scale[:, None, None] - numbers).argmin(axis=-1)
+    seen = (scale[:, None].astype(np.float64) * numbers[code]).astype(np.float32)
+    return np.concatenate([code.astype(np.uint8), scale[:, None].view(np.uint8)], axis=1), seen.astype(np.float64)
+
+
 class Table:
     """Rows in a storage type. `values` is what a lookup must see, in float64."""
 
-    DTYPES = {"f32": 0, "f16": 1, "bf16": 2, "i8": 3}
+    DTYPES = {"f32": 0, "f16": 1, "bf16": 2, "i8": 3, "i4": 4, "i2": 5, "fp8": 6}
 
     def __init__(self, values, dtype="f32"):
         self.dtype, self.scale = dtype, None
@@ -50,6 +74,10 @@ class Table:
         elif dtype == "bf16":
             self.raw = (values.view(np.uint32) >> 16).astype(np.uint16)
             self.values = (self.raw.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        elif dtype == "fp8":
+            self.raw, self.values = fp8_rows(values)
+        elif dtype in ("i4", "i2"):
+            self.raw, self.values = number_rows(values, int(dtype[1]))
         else:
             top = np.abs(values).max(axis=1)
             self.scale = np.where(top > 0, top / 127, 1).astype(np.float32)
@@ -101,7 +129,7 @@ class Recorder:
         return {"dims": list(p.shape), "data": self._put(p, "<f4")}
 
     def _table(self, t):
-        raw = {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "i8": "i1"}[t.dtype]
+        raw = {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "i8": "i1"}.get(t.dtype, "u1")
         entry = {"rows": t.rows, "dim": t.dim, "dtype": Table.DTYPES[t.dtype], "data": self._put(t.raw, raw)}
         if t.scale is not None:
             entry["scale"] = self._put(t.scale, "<f4")

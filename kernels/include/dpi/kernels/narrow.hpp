@@ -43,6 +43,20 @@ inline uint16_t float_to_bf16(float v) {
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+/// FP8 of the form e4m3fn, ties to even. 464 and more, and infinities, become 448; NaN stays NaN.
+inline uint8_t float_to_fp8(float v) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  const uint32_t sign = (bits >> 24) & 0x80u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7f;
+  if (magnitude >= 0x43e80000u) return static_cast<uint8_t>(sign | 0x7eu);  // 464, halfway to 480
+  if (magnitude < 0x3c800000u) {                                            // below 2^-6: whole units of 2^-9
+    const float units = std::bit_cast<float>(magnitude) * 0x1p9f + 0x1p23f;
+    return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(units) & 0xfu));
+  }
+  const uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
+  return static_cast<uint8_t>(sign | ((rounded - 0x3c000000u) >> 20));
+}
+
 /// 10 bits of mantissa, ties away from zero, as cvt.rna.tf32 has it. Infinity and NaN stay.
 inline float round_to_tf32(float v) {
   const auto bits = std::bit_cast<uint32_t>(v);

@@ -1,6 +1,6 @@
-// Reading rows of embedding tables, element by element: f16, bf16 and i8 to float. Plain scalar code; `ref`
-// uses nothing else, other backends use it where they have no vector form. Loads go through memcpy: table
-// rows need not be aligned.
+// Reading rows of embedding tables, element by element, to float: every type of RowForm. Plain scalar code;
+// `ref` uses nothing else, other backends use it where they have no vector form. Loads go through memcpy:
+// table rows need not be aligned.
 #pragma once
 
 #include <bit>
@@ -27,6 +27,41 @@ inline float half_to_float(uint16_t h) {
 /// bfloat16 (the upper half of a float) to float, exact.
 inline float bf16_to_float(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
 
+/// An FP8 number of the form e4m3fn to float, exact: bias 7, no infinities, 0x7F and 0xFF are NaN.
+inline float fp8_to_float(uint8_t b) {
+  const int32_t exponent = (b >> 3) & 15, mantissa = b & 7;
+  const uint32_t sign = static_cast<uint32_t>(b & 0x80u) << 24;
+  if (exponent == 15 && mantissa == 7) return std::bit_cast<float>(sign | 0x7FC00000u);
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-9f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | (static_cast<uint32_t>(exponent + 120) << 23) |
+                              (static_cast<uint32_t>(mantissa) << 20));
+}
+
+/// Element `column` of a row whose scale lies behind its elements.
+inline float decode_whole(DType type, const char* row, int64_t dim, int64_t column) {
+  const char* behind = row + element_row_bytes(type, dim);
+  if (type == DType::kFp8) {
+    uint8_t bits;
+    float scale;
+    std::memcpy(&bits, row + column, sizeof(bits));
+    std::memcpy(&scale, behind, sizeof(scale));
+    return scale * fp8_to_float(bits);
+  }
+  const int32_t width = row_form(type).bits;
+  const int64_t bit = column * width;
+  uint8_t byte;
+  uint16_t scale, offset;
+  std::memcpy(&byte, row + bit / 8, sizeof(byte));
+  std::memcpy(&scale, behind, sizeof(scale));
+  std::memcpy(&offset, behind + sizeof(scale), sizeof(offset));
+  const int32_t number = (byte >> (bit % 8)) & ((1 << width) - 1);
+  // The product is exact, so it does not matter whether a compiler joins it with the sum.
+  return half_to_float(scale) * static_cast<float>(number) + half_to_float(offset);
+}
+
 /// Element `column` of row `row`. 0 <= row < table.rows, 0 <= column < table.dim.
 inline float decode_at(const TableView& table, int64_t row, int64_t column) {
   const char* base = static_cast<const char*>(table.base) + row * table.row_bytes;
@@ -40,6 +75,7 @@ inline float decode_at(const TableView& table, int64_t row, int64_t column) {
     std::memcpy(&v, base + column, sizeof(v));
     return static_cast<float>(v) * table.scale[row * table.scale_stride];
   }
+  if (row_form(table.dtype).whole) return decode_whole(table.dtype, base, table.dim, column);
   uint16_t bits;
   std::memcpy(&bits, base + column * 2, sizeof(bits));
   return table.dtype == DType::kF16 ? half_to_float(bits) : bf16_to_float(bits);

@@ -33,14 +33,42 @@ struct Dims {
   }
 };
 
-enum class DType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kI8 = 3 };
+/// Element types. Values are kF32, kF16 or kBF16; the others are for rows of tables only.
+enum class DType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kI8 = 3, kI4 = 4, kI2 = 5, kFp8 = 6 };
 
-constexpr const char* name_of(DType t) {
-  constexpr const char* kNames[] = {"f32", "f16", "bf16", "i8"};
-  return kNames[static_cast<int>(t)];
+/// How rows of a type are made. scale_bytes, offset_bytes: of the numbers that each row has beside its
+/// elements. whole: they lie behind the elements of the row and are part of it; those of i8 lie apart.
+struct RowForm {
+  const char* name;
+  int32_t bits;  // of an element
+  int32_t scale_bytes;
+  int32_t offset_bytes;
+  bool whole;
+};
+
+/// One line for each DType.
+constexpr RowForm kRowForms[] = {
+    {"f32", 32, 0, 0, false}, {"f16", 16, 0, 0, false}, {"bf16", 16, 0, 0, false}, {"i8", 8, 4, 0, false},
+    {"i4", 4, 2, 2, true},    {"i2", 2, 2, 2, true},    {"fp8", 8, 4, 0, true},
+};
+
+constexpr const RowForm& row_form(DType t) { return kRowForms[static_cast<int>(t)]; }
+
+constexpr const char* name_of(DType t) { return row_form(t).name; }
+
+/// Bytes of an element of a value.
+constexpr int64_t dtype_bytes(DType t) {
+  return t == DType::kF32 ? 4 : t == DType::kF16 || t == DType::kBF16 ? 2 : 1;
 }
 
-constexpr int64_t dtype_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2; }
+/// Bytes of a row's elements.
+constexpr int64_t element_row_bytes(DType t, int64_t dim) { return (dim * row_form(t).bits + 7) / 8; }
+
+/// Bytes of a row with what lies behind its elements.
+constexpr int64_t row_bytes_of(DType t, int64_t dim) {
+  const RowForm& form = row_form(t);
+  return element_row_bytes(t, dim) + (form.whole ? form.scale_bytes + form.offset_bytes : 0);
+}
 
 /// Floats of one value. Row r starts at data + r * row_stride and holds dims.size() contiguous elements.
 /// row_stride >= dims.size(), or 0 for a constant (every row is the same; rows may then be any number).
@@ -75,9 +103,12 @@ struct Operand {
 };
 
 /// One embedding table as a lookup reads it. Row i starts at base + i * row_bytes and holds dim elements of
-/// dtype. kI8: value = int8 * scale[i * scale_stride]. `nonzero`: bit i of nonzero[i / 64] says whether row
-/// i's float32 component sum is not 0 (only where an op asks for the `nonzero` mask rule, else null).
-/// `cache`: copies of some rows that MultiLookup may read instead, or null; others read the table itself.
+/// dtype. kI8: value = int8 * scale[i * scale_stride]. kI4 and kI2: whole numbers without a sign, the first
+/// element in the lowest bits of a byte; behind them f16 scale and offset, value = scale * number + offset.
+/// kFp8: e4m3fn, behind them an f32 scale, value = scale * number. `nonzero`: bit i of nonzero[i / 64] says
+/// whether row i's float32 component sum is not 0 (only where an op asks for the `nonzero` mask rule, else
+/// null). `cache`: copies of some rows that MultiLookup may read instead, or null; others read the table
+/// itself.
 struct TableView {
   const void* base = nullptr;
   const float* scale = nullptr;

@@ -43,6 +43,7 @@ enum dpi_backend_flags {
       1u,  // every pointer of this backend may be read and written by the host; copies are not needed
   DPI_BACKEND_CAPTURE = 2u,  // capture_* and graph_* are present
   DPI_BACKEND_HALF = 8u,     // values between lookup, Dense and Elementwise may be kF16 or kBF16
+  DPI_BACKEND_ROWS = 16u,    // rows of tables may be kI4, kI2 and kFp8
   DPI_BACKEND_FETCH = 4u,    // fetch_in is present: kernels read and write staging memory in place
 };
 

@@ -124,7 +124,7 @@ std::string processor_name() {
 
 int32_t cpu_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_error* err) {
   return guarded(err, [&]() -> Status {
-    out->flags = DPI_BACKEND_HOST_MEMORY;
+    out->flags = DPI_BACKEND_HOST_MEMORY | DPI_BACKEND_ROWS;
     out->max_streams = 1;
     out->device_index = 0;
     out->alignment = kHostAlignment;

@@ -86,7 +86,7 @@ int32_t cuda_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_erro
   layer::Properties p;
   if (const int code = layer::properties(device_of(d).index, &p); code != 0)
     return done(code, "properties of the GPU", err);
-  out->flags = DPI_BACKEND_CAPTURE | DPI_BACKEND_FETCH | DPI_BACKEND_HALF;
+  out->flags = DPI_BACKEND_CAPTURE | DPI_BACKEND_FETCH | DPI_BACKEND_HALF | DPI_BACKEND_ROWS;
   out->max_streams = kStreams;
   out->device_index = device_of(d).index;
   out->memory_total = p.memory_total;

@@ -36,7 +36,7 @@ int32_t ref_open(const dpi_backend_options* options, dpi_backend_device** out, d
 void ref_close(dpi_backend_device* device) { delete reinterpret_cast<HostDevice*>(device); }
 
 int32_t ref_caps(dpi_backend_device*, dpi_backend_caps* out, dpi_backend_error*) {
-  out->flags = DPI_BACKEND_HOST_MEMORY;
+  out->flags = DPI_BACKEND_HOST_MEMORY | DPI_BACKEND_ROWS;
   out->max_streams = 1;
   out->device_index = 0;
   out->alignment = kHostAlignment;

@@ -13,6 +13,7 @@
 #include "bundle/hdf5_profile.hpp"
 #include "bundle/manifest_read.hpp"
 #include "bundle/metadata.hpp"
+#include "bundle/row_parts.hpp"
 #include "bundle/signature.hpp"
 
 namespace dpi {
@@ -40,6 +41,7 @@ class OpenDelta final : public Delta {
               const std::function<Status(uint64_t, std::span<const std::byte>)>& fn) const {
     return read_extent(*source_, name_, info, check_, blocks, fn);
   }
+  Status read_whole_rows(const TableSpec& spec, const TableDelta& table, const RowSink& fn) const;
   template <class T>
   Result<std::vector<T>> read_all(const DataSetInfo& info, Type type) const;
   template <class T>
@@ -132,7 +134,7 @@ Status OpenDelta::open_result(const DeltaManifest& manifest) {
 Status OpenDelta::check_rest() const {
   const auto nothing = [](uint64_t, std::span<const std::byte>) { return Status(); };
   for (const TableDelta& t : tables_)
-    for (const DataSetInfo* info : {t.rows, t.scale})
+    for (const DataSetInfo* info : {t.rows, t.scale, t.offset})
       if (info != nullptr) DPI_RETURN_IF_ERROR(read(*info, {}, nothing));
   for (const DataSetInfo* info : arrays_) DPI_RETURN_IF_ERROR(read(*info, {}, nothing));
   return {};
@@ -159,6 +161,8 @@ Result<std::vector<T>> OpenDelta::read_part(const char* path, Type type) const {
 
 Status OpenDelta::read_rows(const TableDelta& table, const RowSink& fn) const {
   if (table.rows == nullptr) return {};
+  const TableSpec& spec = manifest().tables[table.table];
+  if (kernels::row_form(spec.dtype).whole) return read_whole_rows(spec, table, fn);
   std::vector<float> scales;
   if (table.scale != nullptr) {
     DPI_ASSIGN_OR_RETURN(scales, read_all<float>(*table.scale, Type::kF32));
@@ -170,6 +174,25 @@ Status OpenDelta::read_rows(const TableDelta& table, const RowSink& fn) const {
     return fn(static_cast<int64_t>(first), static_cast<int64_t>(n), bytes,
               scales.empty() ? std::span<const float>() : std::span(scales).subspan(first, n));
   });
+}
+
+Status OpenDelta::read_whole_rows(const TableSpec& spec, const TableDelta& table, const RowSink& fn) const {
+  const auto begin = [](const DataSetInfo* info) { return info == nullptr ? 0 : info->extent.offset; };
+  const RowParts whole(spec.dtype, spec.dim, begin(table.rows), begin(table.scale), begin(table.offset));
+  const auto nothing = [](uint64_t, std::span<const std::byte>) { return Status(); };
+  for (const DataSetInfo* info : {table.rows, table.scale, table.offset})
+    if (info != nullptr) DPI_RETURN_IF_ERROR(read(*info, {}, nothing));  // its digest
+  const auto block = std::max<int64_t>(1, static_cast<int64_t>(kReadBlockBytes / whole.row_bytes()));
+  std::vector<std::byte> rows;
+  for (int64_t first = 0; first < table.set(); first += block) {
+    const int64_t n = std::min(block, table.set() - first);
+    rows.resize(static_cast<size_t>(n) * whole.row_bytes());
+    DPI_RETURN_IF_ERROR(whole.read(
+        first, static_cast<size_t>(n), rows.data(),
+        [this](uint64_t at, std::byte* to, size_t bytes) { return this->bytes().read(at, to, bytes); }));
+    DPI_RETURN_IF_ERROR(fn(first, n, rows, {}));
+  }
+  return {};
 }
 
 }  // namespace

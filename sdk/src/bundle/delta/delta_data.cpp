@@ -106,8 +106,9 @@ class Sorter {
                        (name[0] != '0' || dot == 1);
     const std::string part(plain ? name.substr(dot + 1) : "");
     const Manifest& m = result_.manifest();
-    const bool known = set ? part == "added" || part == "gone"
-                           : part == "rows" || part == "scale" || part == "at" || part == "gone";
+    const bool known =
+        set ? part == "added" || part == "gone"
+            : part == "rows" || part == "scale" || part == "offset" || part == "at" || part == "gone";
     if (!known || number >= (set ? m.key_sets.size() : m.tables.size()))
       return at(info, "is not part of a delta of this bundle");
     (set ? sets_ : tables_)[number].sets[part] = &info;
@@ -157,6 +158,7 @@ class Sorter {
     d.table = i;
     d.rows = g.find("rows");
     d.scale = g.find("scale");
+    d.offset = g.find("offset");
     if (keyed && g.find("gone") != nullptr)
       return at(*g.find("gone"), "table " + in_quotes(t.name) + " is keyed: keys go with their set");
     DPI_ASSIGN_OR_RETURN(d.at, numbers(g.find("at"), keyed ? "key" : "row", keyed ? INT64_MIN : 0,
@@ -173,13 +175,14 @@ class Sorter {
 
   /// Number and form of the rows that are set.
   Status rows_of(const DataSetInfo& any, const TableSpec& t, TableDelta* d) const {
-    const bool keyed = !t.keys.empty(), i8 = t.dtype == kernels::DType::kI8;
+    const bool keyed = !t.keys.empty();
     const std::string who = "table " + in_quotes(t.name);
     if (d->rows == nullptr) {
-      if (d->at.empty() && d->scale == nullptr) return {};
+      if (d->at.empty() && d->scale == nullptr && d->offset == nullptr) return {};
       return at(any, who + " has no rows for what is set");
     }
-    if (d->rows->shape.size() != 2) return expect(*d->rows, storage_type(t.dtype), {t.rows, t.dim});
+    const int64_t columns = storage_columns(t.dtype, t.dim);
+    if (d->rows->shape.size() != 2) return expect(*d->rows, storage_type(t.dtype), {t.rows, columns});
     const auto listed = static_cast<int64_t>(d->at.size());
     int64_t n = listed;
     if (d->at.empty() && (!keyed || d->rows->shape[0] != 1)) {
@@ -189,9 +192,19 @@ class Sorter {
       d->default_row = true;
       n = listed + 1;
     }
-    DPI_RETURN_IF_ERROR(expect(*d->rows, storage_type(t.dtype), {n, t.dim}));
-    if (i8 != (d->scale != nullptr)) return at(*d->rows, who + (i8 ? " has no scale" : " has a scale"));
-    return i8 ? expect(*d->scale, Type::kF32, {n}) : Status();
+    DPI_RETURN_IF_ERROR(expect(*d->rows, storage_type(t.dtype), {n, columns}));
+    const kernels::RowForm& form = kernels::row_form(t.dtype);
+    DPI_RETURN_IF_ERROR(scalars(*d, d->scale, form.scale_bytes, who, "scale"));
+    return scalars(*d, d->offset, form.offset_bytes, who, "offset");
+  }
+
+  /// Checks scales or offsets of the rows that are set: `bytes` each, 0 = the type has none.
+  Status scalars(const TableDelta& d, const DataSetInfo* info, int32_t bytes, const std::string& who,
+                 const std::string& what) const {
+    const bool has = info != nullptr;
+    const char* const an = what == "offset" ? " has an " : " has a ";
+    if (has != (bytes > 0)) return at(*d.rows, who + (has ? an : " has no ") + what);
+    return has ? expect(*info, scalar_type(bytes), {d.rows->shape[0]}) : Status();
   }
 
   /// Key sets are sorted first.

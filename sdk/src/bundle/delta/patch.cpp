@@ -180,6 +180,7 @@ class Joiner {
     maps_[table] = shared;
     add_rows(spec.data, t.rows, shared);
     if (!spec.scale.empty()) add_rows(spec.scale, t.scale, shared);
+    if (!spec.offset.empty()) add_rows(spec.offset, t.offset, shared);
   }
 
   /// from: the rows in the delta, null = none.

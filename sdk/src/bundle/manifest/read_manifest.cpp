@@ -42,7 +42,7 @@ bool good_digest(std::string_view text) {
 
 /// False for a value that `type` would round to infinity. Such a row is refused, as the exporter does.
 bool holds(kernels::DType type, float v) {
-  if (type == kernels::DType::kF16) return std::fabs(v) <= 65504;
+  if (type == kernels::DType::kF16 || kernels::row_form(type).offset_bytes > 0) return std::fabs(v) <= 65504;
   return type != kernels::DType::kBF16 || kernels::bf16_holds(v);
 }
 
@@ -61,13 +61,17 @@ class TableReader final : public ObjectReader {
     o.integer("rows", 1, t.external ? kMaxExternalRows : kMaxTableRows, &t.rows,
               t.external ? kOptional : kRequired);
     o.integer("dim", 1, kMaxDim, &t.dim, kRequired);
-    o.choice("dtype", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}, &t.dtype, kRequired);
+    o.choice("dtype",
+             {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4, DType::kI2, DType::kFp8},
+             &t.dtype, kRequired);
     o.text("keys", &t.keys, kOptional);
     if (t.external) {
       read_external(&o, &t);
     } else {
       if (!o.text("data", &t.data, kOptional)) t.data = default_data_path(t.name);
-      if (t.dtype == DType::kI8) o.text("scale", &t.scale, kRequired);
+      const kernels::RowForm& form = kernels::row_form(t.dtype);
+      if (form.scale_bytes > 0) o.text("scale", &t.scale, kRequired);
+      if (form.offset_bytes > 0) o.text("offset", &t.offset, kRequired);
     }
     DPI_RETURN_IF_ERROR(o.finish());
     return t;
@@ -222,6 +226,17 @@ Status ManifestReader::check_version(JsonObject* o, uint32_t minor, Manifest* m)
   return {};
 }
 
+/// Types of rows that came with 2.2.
+Status check_types(const Manifest& m) {
+  constexpr int64_t kSince = 2;
+  for (const TableSpec& t : m.tables) {
+    if (!kernels::row_form(t.dtype).whole || m.version_minor >= kSince) continue;
+    return bad_model("table " + in_quotes(t.name) + ": dtype " + kernels::name_of(t.dtype) +
+                     " needs format 2.2, the file says 2." + std::to_string(m.version_minor));
+  }
+  return {};
+}
+
 /// In the order in which a person would look: the top level, then each list, whatever the text's order was.
 Result<Manifest> ManifestReader::take(uint32_t minor) {
   Manifest m;
@@ -249,6 +264,7 @@ Result<Manifest> ManifestReader::take(uint32_t minor) {
   m.heads = std::move(heads_.values);
   if (m.heads.empty()) return bad_model("heads is empty, expected at least one");
   DPI_RETURN_IF_ERROR(check_columns(m.features));
+  DPI_RETURN_IF_ERROR(check_types(m));
   DPI_RETURN_IF_ERROR(link_keys(&m));
   if (has_golden) DPI_RETURN_IF_ERROR(golden_.take(m.features, &m.golden));
   if (has_provenance) m.provenance = provenance_.take();

@@ -41,7 +41,7 @@ Scalars::Scalars(Plan& plan) : p_(plan) {
   for (size_t i = 0; i < p_.ops.size(); ++i)
     if (p_.ops[i].kind == OpKind::kEmbed) embeds_[p_.ops[i].inputs[0]].push_back(i);
   for (const PlanTable& t : p_.tables)
-    budget_ = std::min(budget_ + t.rows * t.dim * kernels::dtype_bytes(t.dtype), int64_t{1} << 56);
+    budget_ = std::min(budget_ + t.rows * kernels::row_bytes_of(t.dtype, t.dim), int64_t{1} << 56);
   budget_ = std::max(kMostTimes * budget_, kLeastBytes);
 }
 

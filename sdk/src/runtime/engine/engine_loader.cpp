@@ -114,6 +114,19 @@ Status EngineLoader::open_backend() {
   return engine_.pool().grow(engine_.options_.threads);
 }
 
+/// Refuses row types that the device does not decode.
+Status EngineLoader::check_rows() const {
+  if ((engine_.caps_.flags & DPI_BACKEND_ROWS) != 0) return {};
+  for (const TableSpec& t : bundle_->manifest().tables) {
+    if (!kernels::row_form(t.dtype).whole) continue;
+    return unsupported(bundle_->name() + ": table '" + t.name + "' has rows of " + kernels::name_of(t.dtype) +
+                       ", which device '" + engine_.caps_.device_name +
+                       "' does not decode: load the model on the CPU, or convert the table to i8 "
+                       "(`dpi-export convert --dtype i8`)");
+  }
+  return {};
+}
+
 Status EngineLoader::make_plan() {
   PlanOptions plan_options = dpi::plan_options(engine_.options_);
   if (Status chosen = choose_tiers(bundle_->manifest(), engine_.options_, &plan_options); !chosen.ok())
@@ -122,6 +135,7 @@ Status EngineLoader::make_plan() {
   auto graph = build_graph(bundle_->manifest(), params);
   if (!graph.ok()) return std::move(graph).status().within(bundle_->name());
   DPI_RETURN_IF_ERROR(open_backend());
+  DPI_RETURN_IF_ERROR(check_rows());
   plan_options.max_streams = std::max(1, engine_.caps_.max_streams);
   if ((engine_.caps_.flags & DPI_BACKEND_HALF) != 0)
     plan_options.activation = activation_type(engine_.options_.precision);

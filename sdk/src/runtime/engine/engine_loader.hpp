@@ -25,6 +25,7 @@ class EngineLoader {
 
  private:
   Status open_backend();
+  Status check_rows() const;
   Status make_plan();
   Status choose_range();
   Status check_limit(DeviceSizes device);

@@ -59,7 +59,7 @@ void decode_rows(const TableSpec& spec, kernels::DType stored, int64_t n, std::s
   view.rows = n;
   view.dim = static_cast<int32_t>(spec.dim);
   view.dtype = stored;
-  view.row_bytes = spec.dim * kernels::dtype_bytes(stored);
+  view.row_bytes = kernels::row_bytes_of(stored, spec.dim);
   view.scale = scales;
   view.scale_stride = 1;
   rows->resize(static_cast<size_t>(n * spec.dim));

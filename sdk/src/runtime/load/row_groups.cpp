@@ -105,7 +105,7 @@ bool may_have_spare_rows(const Bundle& bundle, const Plan& plan, const RowGroup&
     if (t.tiered || t.needs_nonzero || t.rows != plan.tables[static_cast<size_t>(g.tables[0])].rows)
       return false;
     if (t.source >= 0 && bundle.manifest().tables[static_cast<size_t>(t.source)].external) return false;
-    large = large || t.rows >= kLargeBytes / (t.dim * kernels::dtype_bytes(t.dtype));
+    large = large || t.rows >= kLargeBytes / kernels::row_bytes_of(t.dtype, t.dim);
   }
   return large;
 }

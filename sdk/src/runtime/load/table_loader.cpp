@@ -119,7 +119,7 @@ class Loader {
     uint64_t bytes = 0;
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
       const TableSpec& t = bundle_.manifest().tables[s];
-      const auto rows = static_cast<uint64_t>(t.rows * t.dim * kernels::dtype_bytes(t.dtype));
+      const auto rows = static_cast<uint64_t>(t.rows * kernels::row_bytes_of(t.dtype, t.dim));
       if (is_used(static_cast<int32_t>(s))) bytes += rows;
       for (size_t i = 0; i < plan_.tables.size(); ++i) {
         if (plan_.tables[i].source == static_cast<int32_t>(s) && patcher_.patches(i)) bytes += rows;
@@ -151,7 +151,7 @@ class Loader {
   Status stream_table(int32_t source) {
     const TableSpec& spec = bundle_.manifest().tables[source];
     PadRows pads(pads_[static_cast<size_t>(source)],
-                 static_cast<size_t>(spec.dim * kernels::dtype_bytes(spec.dtype)));
+                 static_cast<size_t>(kernels::row_bytes_of(spec.dtype, spec.dim)));
     std::vector<float> scale;
     if (spec.dtype == kernels::DType::kI8) {
       DPI_RETURN_IF_ERROR(bundle_.read_table_scale(source, &scale));
@@ -277,6 +277,7 @@ bool append_source(const Bundle& bundle, int32_t source, std::string* to) {
   if (spec.external) return append_external(bundle.manifest(), spec, to);
   bool known = append_hash(bundle, spec.data, to);
   if (!spec.scale.empty()) known = append_hash(bundle, spec.scale, to) && known;
+  if (!spec.offset.empty()) known = append_hash(bundle, spec.offset, to) && known;
   if (spec.pad_rows == 0) return known;
   const KeySetSpec& set = bundle.manifest().key_sets[static_cast<size_t>(spec.key_set)];
   for (const std::optional<int64_t>& pad : set.pads) *to += " pad " + (pad ? std::to_string(*pad) : "none");
@@ -433,15 +434,16 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
     if (specs[s].external) continue;
     const auto rows = static_cast<uint64_t>(specs[s].loaded_rows()),
                dim = static_cast<uint64_t>(specs[s].dim);
-    const uint64_t row = dim * static_cast<uint64_t>(kernels::dtype_bytes(specs[s].dtype));
+    const kernels::RowForm& form = kernels::row_form(specs[s].dtype);
+    const auto row = static_cast<uint64_t>(kernels::row_bytes_of(specs[s].dtype, specs[s].dim));
     const uint64_t n = std::min(rows, std::max<uint64_t>(1, kBlock / std::max<uint64_t>(row, 1)));
     const uint64_t ahead = std::min(rows, n * read_buffers(threads)) - n;
     // read, narrowed, decoded; a column's sums as double and, of one table at a time, as float
     block = std::max(block, ahead * row +
-                                n * (row + dim * sizeof(uint16_t) + dim * sizeof(float) +
-                                     columns[s] * (sizeof(double) + sizeof(float))) +
+                                n * (row * (form.whole ? 2 : 1) + dim * sizeof(uint16_t) +
+                                     dim * sizeof(float) + columns[s] * (sizeof(double) + sizeof(float))) +
                                 static_cast<uint64_t>(specs[s].pad_rows) * row);
-    if (specs[s].dtype == kernels::DType::kI8) scale = std::max(scale, rows * sizeof(float));
+    scale = std::max(scale, rows * static_cast<uint64_t>(form.scale_bytes + form.offset_bytes));
   }
   return block + kept + scale + sums + (on_device && streams ? 2 * RowStream::kBufferBytes : 0);
 }

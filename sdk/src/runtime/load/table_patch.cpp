@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bundle/byte_source.hpp"
+#include "bundle/row_parts.hpp"
 #include "store/resident/row_overlay.hpp"
 
 namespace dpi {
@@ -85,7 +86,7 @@ Status TablePatcher::patch_table(size_t table) {
   const PlanTable& t = plan_.tables[table];
   const TableSpec& spec = bundle_.manifest().tables[static_cast<size_t>(t.source)];
   if (t.dtype == kernels::DType::kI8) DPI_RETURN_IF_ERROR(ingest_scales(table));
-  const int64_t most = rows_in(kReadBlockBytes, t.dim * kernels::dtype_bytes(spec.dtype));
+  const int64_t most = rows_in(kReadBlockBytes, kernels::row_bytes_of(spec.dtype, t.dim));
   for (int64_t row = 0; row < t.rows;) {
     const RowHistory::Run run = run_of(t.source, row);
     const int64_t n = std::min(run.rows, most);
@@ -99,7 +100,7 @@ Status TablePatcher::patch_table(size_t table) {
     }
     if (row < spec.rows)
       DPI_RETURN_IF_ERROR(
-          watch_->advance(static_cast<uint64_t>(n * t.dim * kernels::dtype_bytes(spec.dtype))));
+          watch_->advance(static_cast<uint64_t>(n * kernels::row_bytes_of(spec.dtype, t.dim))));
     row += n;
   }
   return {};
@@ -180,7 +181,7 @@ Status TablePatcher::add_source(const PlanTable& t, int32_t source, int64_t firs
   const RowHistory::Run run = run_of(source, first);
   std::span<const std::byte> bytes;
   if (run.before >= 0 && run.rows >= n && is_in_memory(source)) {
-    bytes_.resize(static_cast<size_t>(n * spec.dim * kernels::dtype_bytes(stored)));
+    bytes_.resize(static_cast<size_t>(n * kernels::row_bytes_of(stored, spec.dim)));
     DPI_RETURN_IF_ERROR(
         store_.handover().read_before(table_of_[static_cast<size_t>(source)], run.before, n, bytes_.data()));
     bytes = bytes_;
@@ -198,18 +199,29 @@ Status TablePatcher::add_source(const PlanTable& t, int32_t source, int64_t firs
 
 Status TablePatcher::read_rows(int32_t source, int64_t first, int64_t n, std::vector<std::byte>* to) const {
   const TableSpec& spec = bundle_.manifest().tables[static_cast<size_t>(source)];
-  const uint64_t row_bytes = static_cast<uint64_t>(spec.dim * kernels::dtype_bytes(spec.dtype));
-  const uint64_t at = bundle_.find(spec.data)->extent.offset;
+  const auto row_bytes = static_cast<size_t>(kernels::row_bytes_of(spec.dtype, spec.dim));
   to->resize(static_cast<size_t>(n) * row_bytes);
-  if (first < spec.rows)
-    return bundle_.bytes().read(at + static_cast<uint64_t>(first) * row_bytes, to->data(), to->size());
+  if (first < spec.rows) return read_file_rows(spec, first, static_cast<size_t>(n), to->data());
   const std::vector<int64_t>& from = pads_[static_cast<size_t>(source)];
   for (int64_t r = 0; r < n; ++r) {
-    const auto row = static_cast<uint64_t>(from[static_cast<size_t>(first - spec.rows + r)]);
-    DPI_RETURN_IF_ERROR(bundle_.bytes().read(at + row * row_bytes,
-                                             to->data() + static_cast<uint64_t>(r) * row_bytes, row_bytes));
+    const int64_t row = from[static_cast<size_t>(first - spec.rows + r)];
+    DPI_RETURN_IF_ERROR(read_file_rows(spec, row, 1, to->data() + static_cast<size_t>(r) * row_bytes));
   }
   return {};
+}
+
+Status TablePatcher::read_file_rows(const TableSpec& spec, int64_t first, size_t n, std::byte* to) const {
+  const auto begin = [this](const std::string& path) {
+    return path.empty() ? 0 : bundle_.find(path)->extent.offset;
+  };
+  const auto read = [this](uint64_t at, std::byte* got, size_t bytes) {
+    return bundle_.bytes().read(at, got, bytes);
+  };
+  if (kernels::row_form(spec.dtype).whole)
+    return RowParts(spec.dtype, spec.dim, begin(spec.data), begin(spec.scale), begin(spec.offset))
+        .read(first, n, to, read);
+  const auto row_bytes = static_cast<size_t>(kernels::row_bytes_of(spec.dtype, spec.dim));
+  return read(begin(spec.data) + static_cast<uint64_t>(first) * row_bytes, to, n * row_bytes);
 }
 
 Status TablePatcher::read_scales(int32_t source, int64_t first, int64_t n, std::vector<float>* to) const {

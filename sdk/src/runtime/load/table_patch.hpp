@@ -42,6 +42,7 @@ class TablePatcher {
   Status put_spare(size_t table);
   Status add_source(const PlanTable& t, int32_t source, int64_t first, int64_t n, DerivedSums* d);
   Status read_rows(int32_t source, int64_t first, int64_t n, std::vector<std::byte>* to) const;
+  Status read_file_rows(const TableSpec& spec, int64_t first, size_t n, std::byte* to) const;
   Status read_scales(int32_t source, int64_t first, int64_t n, std::vector<float>* to) const;
   Status ingest_scales(size_t table);
   kernels::DType stored_type(int32_t source) const;

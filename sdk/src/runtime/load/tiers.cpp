@@ -68,6 +68,7 @@ BundleTable place_in_file(const Bundle& bundle, const PlanTable& t) {
   BundleTable b = without_place(t, spec);
   b.offset = bundle.find(spec.data)->extent.offset;
   if (!spec.scale.empty()) b.scale_offset = bundle.find(spec.scale)->extent.offset;
+  if (!spec.offset.empty()) b.offsets_at = bundle.find(spec.offset)->extent.offset;
   return b;
 }
 
@@ -123,7 +124,7 @@ Status choose_tiers(const Manifest& manifest, const ModelOptions& options, PlanO
     const auto said = std::find_if(options.table_tiers.begin(), options.table_tiers.end(),
                                    [&](const auto& o) { return o.first == t.name; });
     if (said != options.table_tiers.end() && said->second != TableTier::kAuto) continue;
-    const auto bytes = static_cast<uint64_t>(t.loaded_rows() * t.dim * kernels::dtype_bytes(t.dtype));
+    const auto bytes = static_cast<uint64_t>(t.loaded_rows() * kernels::row_bytes_of(t.dtype, t.dim));
     if (bytes > options.resident_bytes) plan->may_tier.push_back(t.name);
   }
   return {};

@@ -17,10 +17,11 @@ namespace {
 
 constexpr size_t kFetchAtOnce = 1024;
 
-/// Hash of a table's parts: rows, scales of i8, keys. The rows' own hash where there is nothing else.
+/// Hash of a table's parts: rows, scales, offsets, keys. The rows' own hash where there is nothing else.
 Result<std::string> content_of(const Bundle& bundle, const TableSpec& t) {
   std::vector<ContentHash> parts = {bundle.find(t.data)->extent.hash};
   if (!t.scale.empty()) parts.push_back(bundle.find(t.scale)->extent.hash);
+  if (!t.offset.empty()) parts.push_back(bundle.find(t.offset)->extent.hash);
   if (t.key_set >= 0) {
     const KeySetSpec& set = bundle.manifest().key_sets[static_cast<size_t>(t.key_set)];
     parts.push_back(bundle.find(set.data)->extent.hash);
@@ -72,7 +73,7 @@ class Blocks {
     return bundle_.file()->read(at, keys_.data(), keys_.size() * sizeof(int64_t));
   }
   std::span<const std::byte> whole(int64_t first, int64_t n, std::span<const std::byte> rows) {
-    const auto dim = static_cast<size_t>(spec_.dim * kernels::dtype_bytes(spec_.dtype));
+    const auto dim = static_cast<size_t>(kernels::row_bytes_of(spec_.dtype, spec_.dim));
     const auto count = static_cast<size_t>(n);
     if (spec_.dtype != kernels::DType::kI8) return rows.first(count * dim);
     const auto at = static_cast<size_t>(tiered::scale_at(static_cast<int32_t>(spec_.dim)));

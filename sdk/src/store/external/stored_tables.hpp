@@ -11,9 +11,10 @@
 namespace dpi {
 
 /// Table `index` as a store knows it. Its content is the hash of its rows as FORMAT.md defines it; of a keyed
-/// table or one of i8 the hash of that hash, its scales' and its keys'. The default row of a keyed table is
-/// not stored; a row of i8 has its scale behind (tiered::scale_at). kUnsupported for an external table, and
-/// in a build without libsodium for a keyed one or one of i8.
+/// table or one with scales the hash of that hash, its scales', its offsets' and its keys'. The default row
+/// of a keyed table is not stored; a row of i8 has its scale behind (tiered::scale_at), one of i4, i2 or fp8
+/// as kernels read it. kUnsupported for an external table, and in a build without libsodium for a keyed one
+/// or one with scales.
 Result<tiered::StoredTable> stored_table(const Bundle& bundle, size_t index);
 
 /// done: rows so far. An error ends the work.

@@ -117,7 +117,7 @@ class Changes {
 
   /// Rows as stores have them: each row of i8 with its scale behind it.
   std::span<const std::byte> whole(size_t n, std::span<const std::byte> rows, std::span<const float> scales) {
-    const auto dim = static_cast<size_t>(spec_.dim * kernels::dtype_bytes(spec_.dtype));
+    const auto dim = static_cast<size_t>(kernels::row_bytes_of(spec_.dtype, spec_.dim));
     if (spec_.dtype != kernels::DType::kI8) return rows.first(n * dim);
     const size_t at = static_cast<size_t>(tiered::scale_at(static_cast<int32_t>(spec_.dim)));
     const size_t bytes = row_bytes();

@@ -7,6 +7,7 @@
 #include <dpi/kernels/narrow.hpp>
 
 #include "base/clock.hpp"
+#include "bundle/row_parts.hpp"
 #include "store/tiered/arena.hpp"
 
 namespace dpi {
@@ -217,6 +218,7 @@ Result<int64_t> BundleRows::first_other(int32_t table, int64_t first, int64_t n,
 Status BundleRows::read_rows(const Table& t, int64_t first, size_t n, std::byte* to) const {
   const auto bytes = static_cast<size_t>(t.row_bytes);
   const BundleTable& s = t.spec;
+  if (kernels::row_form(s.dtype).whole) return read_whole(t, first, n, to, nullptr);
   if (s.dtype == s.in_file && s.dtype != kernels::DType::kI8)
     return read(t, first, s.offset + static_cast<uint64_t>(first * t.row_bytes), to, n * bytes, nullptr);
   if (s.dtype == kernels::DType::kI8) {
@@ -238,9 +240,18 @@ Status BundleRows::read_rows(const Table& t, int64_t first, size_t n, std::byte*
   return {};
 }
 
+Status BundleRows::read_whole(const Table& t, int64_t first, size_t n, std::byte* to, bool* cached) const {
+  const BundleTable& s = t.spec;
+  return RowParts(s.dtype, s.dim, s.offset, s.scale_offset, s.offsets_at)
+      .read(first, n, to, [&](uint64_t at, std::byte* got, size_t bytes) {
+        return read(t, first, at, got, bytes, cached);
+      });
+}
+
 Status BundleRows::read_row(const Table& t, int64_t row, std::byte* to, bool* cached) const {
   const BundleTable& s = t.spec;
-  const int64_t in_file = s.dim * kernels::dtype_bytes(s.in_file);
+  if (kernels::row_form(s.dtype).whole) return read_whole(t, row, 1, to, cached);
+  const int64_t in_file = kernels::row_bytes_of(s.in_file, s.dim);
   const uint64_t at = s.offset + static_cast<uint64_t>(row * in_file);
   if (s.dtype == s.in_file) {
     DPI_RETURN_IF_ERROR(read(t, row, at, to, static_cast<size_t>(in_file), cached));

@@ -19,7 +19,7 @@
 namespace dpi {
 
 /// Where a table's rows lie. A row that is handed on has `dtype`: f32 in the file may become f16 or bf16; of
-/// i8 its scale follows (tiered::scale_at).
+/// i8 its scale follows (tiered::scale_at), and rows of RowForm::whole are whole.
 struct BundleTable {
   std::string name;
   int64_t rows = 0;
@@ -27,8 +27,9 @@ struct BundleTable {
   kernels::DType in_file = kernels::DType::kF32;
   kernels::DType dtype = kernels::DType::kF32;
   uint64_t offset = 0;
-  uint64_t scale_offset = 0;  // i8
-  int32_t elsewhere = -1;     // its number in the source of rows that the bundle has not
+  uint64_t scale_offset = 0;  // where the type has scales and offsets
+  uint64_t offsets_at = 0;
+  int32_t elsewhere = -1;  // its number in the source of rows that the bundle has not
 
   /// Of a table of raw keys elsewhere, whose ids number a request's keys: the ids from `absent` on, which do
   /// not. `absent` is the default row; behind it pads[i] is the key whose row pads, nothing = the default
@@ -85,6 +86,7 @@ class BundleRows final : public tiered::RowSource {
   Status read_row(const Table& t, int64_t row, std::byte* to, bool* cached) const;
   Status read(const Table& t, int64_t row, uint64_t at, void* to, size_t n, bool* cached) const;
   Status read_rows(const Table& t, int64_t first, size_t n, std::byte* to) const;
+  Status read_whole(const Table& t, int64_t first, size_t n, std::byte* to, bool* cached) const;
   bool has(const Table& t, int64_t row) const;
   Status fetch_narrow(const Table& t, const tiered::FetchRequest& request);
   bool try_row(const tiered::FetchRequest& request, size_t i) const;

@@ -102,12 +102,13 @@ Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, int3
 
 int64_t row_bytes(const TierTable& table) {
   if (table.dtype == kernels::DType::kI8) return scale_at(table.dim) + int64_t{sizeof(float)};
-  return table.dim * kernels::dtype_bytes(table.dtype);
+  return kernels::row_bytes_of(table.dtype, table.dim);
 }
 
 int64_t row_stride(const TierTable& table) {
   const int64_t scalars = table.scalars * static_cast<int64_t>(sizeof(float));
   const int64_t bytes = scalars > 0 ? scalars_at(table) + scalars : row_bytes(table);
+  if (kernels::row_form(table.dtype).whole) return round_up(bytes, 4);
   if (bytes <= 32)
     return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(bytes, 4))));
   return bytes <= 64 ? 64 : round_up(bytes, 32);

@@ -33,8 +33,9 @@ std::shared_ptr<const Delta> open_delta(const std::string& path, const DeltaArgs
 
 Json table_json(const Delta& delta, const TableDelta& t) {
   const TableSpec& spec = delta.manifest().tables[t.table];
-  const uint64_t bytes =
-      (t.rows == nullptr ? 0 : t.rows->extent.length) + (t.scale == nullptr ? 0 : t.scale->extent.length);
+  uint64_t bytes = 0;
+  for (const DataSetInfo* part : {t.rows, t.scale, t.offset})
+    bytes += part == nullptr ? 0 : part->extent.length;
   return {{"name", spec.name},
           {"rows", spec.rows},
           {"dim", spec.dim},

@@ -41,8 +41,8 @@ Json feature_json(const FeatureSpec& f) {
 }
 
 int64_t table_bytes(const TableSpec& t) {
-  const int64_t scale = t.dtype == kernels::DType::kI8 ? 4 : 0;
-  return t.rows * (t.dim * kernels::dtype_bytes(t.dtype) + scale);
+  const kernels::RowForm& form = kernels::row_form(t.dtype);
+  return t.rows * (kernels::element_row_bytes(t.dtype, t.dim) + form.scale_bytes + form.offset_bytes);
 }
 
 /// A table as JSON. For an external one, values that the bundle does not state are null.
@@ -126,7 +126,7 @@ Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& o
   j["in_host_tier"] = Json::array();
   for (const tiered::TierTable& t : tier_tables(store_tables(bundle, plan, false))) {
     j["in_host_tier"].push_back({{"name", t.name},
-                                 {"bytes", t.rows * t.dim * kernels::dtype_bytes(t.dtype)},
+                                 {"bytes", t.rows * kernels::row_bytes_of(t.dtype, t.dim)},
                                  {"place_bytes", tiered::row_stride(t)},
                                  {"derived_scalars", t.scalars}});
   }
