@@ -40,8 +40,8 @@ def sets():
             "/encoders/c.keys": np.arange(3, dtype="<i8")}
 
 
-def write(name, manifest=None, arrays=None, raw=None, extra=None):
-    """Writes FOLDER/name with a valid user block. `raw`: the manifest's bytes; `extra(file)`: more HDF5 content."""
+def write(name, manifest=None, arrays=None, raw=None, extra=None, minor=0):
+    """Writes FOLDER/name with a valid user block. `raw`: the manifest's bytes; `extra(file)`: more HDF5 content; `minor`: the block's version."""
     path = os.path.join(FOLDER, name)
     arrays = sets() if arrays is None else arrays
     text = raw if raw is not None else json.dumps(MANIFEST if manifest is None else manifest).encode()
@@ -59,7 +59,7 @@ def write(name, manifest=None, arrays=None, raw=None, extra=None):
                 if item.id.get_offset() is not None:
                     extents.append((item.id.get_offset(), item.id.get_storage_size()))
         f.visititems(visit)
-    seal(path, sorted(set(extents)))
+    seal(path, sorted(set(extents)), version=(2, minor))
     return path
 
 
@@ -227,6 +227,26 @@ def crossed(m):
                           "encoder": {"steps": [{**step, "offsets": "/encoders/o2"}]}})
 
 
+def row_type_cases():
+    """Tables of i4, which have scales and offsets of their own types, and need format 2.2."""
+    def i4(m):
+        m["version"] = [2, 2]
+        m["tables"][0].update(dtype="i4", scale="/tables/s", offset="/tables/o")
+
+    parts = {"/tables/c": np.zeros((4, 1), "u1"), "/tables/s": np.zeros(4, "<u2"), "/tables/o": np.zeros(4, "<u2")}
+    case("i4_minor", BAD, "table 'c': dtype i4 needs format 2.2, the file says 2.0", table(dtype="i4", scale="/tables/s", offset="/tables/o"),
+         arrays={**sets(), **parts})
+    case("i4_no_offset", BAD, "offset is missing", table(dtype="i4", scale="/tables/s"))
+    case("i8_offset", UNSUPPORTED, "'offset'", table(dtype="i8", scale="/tables/s", offset="/tables/o"))
+    case("i4_columns", BAD, "/tables/c: the manifest says 4 x 1 u8, the data set is 4 x 2 f32", i4, minor=2, arrays={**parts, **sets()})
+    case("i4_scale", BAD, "/tables/s: the manifest says 4 u16, the data set is 4 f32", i4, minor=2,
+         arrays={**sets(), **parts, "/tables/s": np.zeros(4, "<f4")})
+    case("i4_offset", BAD, "/tables/o: the manifest says 4 u16, the data set is 3 u16", i4, minor=2,
+         arrays={**sets(), **parts, "/tables/o": np.zeros(3, "<u2")})
+    case("i4_twice", BAD, "/tables/s: table 'c' names it, and another table does too", lambda m: (i4(m), m["tables"][0].update(offset="/tables/s")),
+         minor=2, arrays={**sets(), **parts})
+
+
 def data_cases():
     case("table_dim", BAD, "/tables/c: the manifest says 4 x 3 f32, the data set is 4 x 2 f32", table(dim=3))
     case("table_rows", BAD, "/tables/c: the manifest says 5 x 2", table(rows=5))
@@ -241,6 +261,7 @@ def data_cases():
         **sets(), "/encoders/b": np.zeros(2, "u1"), "/encoders/o1": np.array([0, 2], "<u8"), "/encoders/o2": np.array([0, 1, 2], "<u8")})
     case("table_gone", BAD, "/tables/d", table(data="/tables/d"))
     case("no_scale", BAD, "scale is missing", table(dtype="i8"))
+    row_type_cases()
     case("param_gone", BAD, "/params/v", lambda m: m["ops"][2].update(params={"weight": "v"}))
     case("param_type", BAD, "/params/w", arrays={**sets(), "/params/w": np.ones((1, 2), "<i8")})
     case("keys_type", BAD, "/encoders/c.keys", arrays={**sets(), "/encoders/c.keys": np.arange(3, dtype="<f4")})

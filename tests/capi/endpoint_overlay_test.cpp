@@ -112,7 +112,7 @@ size_t count_others(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_CASE("rows of every type, keyed, pooled and derived from: a delta gives the bits of the whole bundle") {
   if (deep() == nullptr) return;
   for (const std::string& form :
-       std::vector<std::string>{"f32", "f16", "bf16", "i8", "bags", "linear", "keyed"}) {
+       std::vector<std::string>{"f32", "f16", "bf16", "i8", "i4", "bags", "linear", "keyed"}) {
     for (const std::string fold : {"on", "off"}) {
       for (const std::string keep : {"0", "300"}) {
         CAPTURE(form);

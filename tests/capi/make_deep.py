@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parents[1] / "weights/python"))
 from dpi_export import Builder, delta  # noqa: E402
 
 N, TAGS, HOT, SMALL = 70000, 16, 16, 16
-FORMS = {"f32": ("f32", 16), "f16": ("f16", 32), "bf16": ("bf16", 32), "i8": ("i8", 64), "bags": ("f32", 16), "linear": ("f32", 15),
+FORMS = {"f32": ("f32", 16), "f16": ("f16", 32), "bf16": ("bf16", 32), "i8": ("i8", 64), "i4": ("i4", 128), "bags": ("f32", 16), "linear": ("f32", 15),
          "keyed": ("f32", 16)}
 
 

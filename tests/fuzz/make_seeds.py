@@ -100,7 +100,7 @@ def recurrent(kind):
 def tables():
     b = Builder("tables")
     parts = []
-    for dtype in ("f32", "f16", "bf16", "i8"):
+    for dtype in ("f32", "f16", "bf16", "i8", "i4", "i2", "fp8"):
         b.categorical(dtype, 3, missing="pad", out_of_range="oov", oov_id=1)
         parts.append(b.embed(b.input(dtype), b.table(dtype, values(3, 2), dtype=dtype)))
     return score(b, parts)

@@ -81,8 +81,8 @@ def rounded_tables(model, dtype):
     before = [w.detach().clone() for w in held]
     with torch.no_grad():
         for w in held:
-            stored, scales = encode(w.detach().numpy(), dtype)
-            w.copy_(torch.from_numpy(decode(stored, dtype, scales)))
+            stored, scalars = encode(w.detach().numpy(), dtype)
+            w.copy_(torch.from_numpy(decode(stored, dtype, scalars, w.shape[1])))
         yield
         for w, old in zip(held, before):
             w.copy_(old)

@@ -85,7 +85,7 @@ def test_show_says_what_changes(dpi, tmp_path):
     _, sets = contents(d)
     assert (told["base"], told["new"]) == (version_of(old), version_of(new))
     assert told["bytes"] == d.stat().st_size and told["bundle_bytes"] == new.stat().st_size
-    names = ["f32", "f16", "bf16", "i8", "user", "user.linear", "item"]
+    names = ["f32", "f16", "bf16", "i8", "user", "user.linear", "item", "i4", "i2", "fp8"]
     for t in told["tables"]:
         i = names.index(t["name"])
         assert t["set"] == len(sets[f"/tables/{i}.rows"]) and t["gone"] == len(sets.get(f"/tables/{i}.gone", ()))
@@ -256,6 +256,8 @@ HOSTILE = {
     "numbers in two dimensions": (_put("/tables/0.at", lambda a: a.reshape(1, -1)), "/tables/0.at: is", "one dimension"),
     "set and gone": (lambda m, s: s.update({"/tables/0.gone": s["/tables/0.at"][:1].copy()}), "is set and gone"),
     "no scale": (_drop("/tables/3.scale"), "has no scale"),
+    "no offset": (_drop("/tables/7.offset"), "has no offset"),
+    "an offset too many": (lambda m, s: s.update({"/tables/9.offset": np.ones(len(s["/tables/9.rows"]), "u2")}), "has an offset"),
     "a scale too many": (lambda m, s: s.update({"/tables/0.scale": np.ones(len(s["/tables/0.rows"]), "f4")}), "has a scale"),
     "a scale too short": (_put("/tables/3.scale", lambda a: a[:-1]), "/tables/3.scale: is", "expected"),
     "a table that is not there": (lambda m, s: s.update({"/tables/7.rows": s["/tables/0.rows"]}), "/tables/7.rows: is not part of"),

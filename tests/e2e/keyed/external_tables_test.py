@@ -267,7 +267,7 @@ def check_shared_tier(engine, build, folder, address):
 def check_forecast(build, folder):
     """Rows that are elsewhere are not in the forecast of a load, however many there are."""
     options = ["store.rocksdb_path=" + str(folder), "store.host_bytes=1000000"]
-    for dtype in ("f32", "i8"):
+    for dtype in ("f32", "i8", "i4", "fp8"):
         two_tables(folder, "many", {"users": (10**9, 16), "cities": (10**9, 1)}, {"users": "0" * 64, "cities": "1" * 64}, dtype)
         words = [build / "bin" / "dpi", "inspect", pathlib.Path(folder) / "many.h5", "--json", *(w for o in options for w in ("--option", o))]
         host = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["memory"]["host"]

@@ -99,13 +99,14 @@ class KeyedTable:
 
     def __init__(self, rng, name, key_set, dim):
         self.name, self.set, self.dim, n = name, key_set, dim, len(key_set.keys)
-        self.dtype = ["f32", "f32", "f16", "bf16", "i8"][rng.integers(5)]
+        self.dtype = ["f32", "f32", "f16", "bf16", "i8", "i4", "i2", "fp8"][rng.integers(8)]
         values = rng.normal(size=(n, dim)).astype(np.float32)
         values[rng.random(n) < 0.2] = 0  # rows that mask `nonzero` leaves out
         self.default = rng.normal(size=dim).astype(np.float32) if rng.random() < 0.6 else np.zeros(dim, np.float32)
         self.values, self.order = values, rng.permutation(n)
         self.all = np.concatenate([values, self.default[None]])
-        self.seen = decode(*_stored(self.all, self.dtype)).astype(np.float64)
+        stored, scalars = encode(self.all, self.dtype)
+        self.seen = decode(stored, self.dtype, scalars, dim).astype(np.float64)
 
     def declare_external(self, b, digest):
         b.external_table(self.name, self.dim, self.dtype, digest=digest, default=self.default, key_set=self.set.name, count=len(self.set.keys))
@@ -122,11 +123,6 @@ class KeyedTable:
 
     def row(self, key):
         return self.seen[self.set.dict.get(key, len(self.set.keys))]
-
-
-def _stored(values, dtype):
-    stored, scales = encode(values, dtype)
-    return stored, dtype, scales
 
 
 class Lookup:

@@ -51,7 +51,7 @@ def required():
     facts |= {f"Softmax {mode} {how}" for mode in MASK_MODES[1:] for how in ("prefix", "broadcast")}
     facts |= {f"affine by {how}" for how in ("parameters", "scalars")} | {f"prelu [{n}]" for n in ("1", "d")}
     facts |= {f"LayerNorm {role} {n}" for role in ("gamma", "beta") for n in ("[d]", "[F, d]")}
-    facts |= {f"{use} table {t}" for t in ("f32", "f16", "bf16", "i8") for use in ("one-column", "wide")}
+    facts |= {f"{use} table {t}" for t in ("f32", "f16", "bf16", "i8", "i4", "i2", "fp8") for use in ("one-column", "wide")}
     facts |= {f"two Embeds of one feature and table differ in {a}" for a in ("pooling", "mask", "eps", "empty")}
     facts |= {"a table of two features", "two Embeds alike but for the table", "several sums in one head"}
     facts |= {f"space {s}" for s in ("item", "shared", "constant")} | {f"cross with a weight {w}" for w in ("vector", "matrix")}

@@ -5,7 +5,7 @@ import numpy as np
 
 from dpi_export.ops.shapes import MASKS
 
-DTYPES = ("f32", "f16", "bf16", "i8")
+DTYPES = ("f32", "f16", "bf16", "i8", "i4", "i2", "fp8")
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "silu", "selu", "gelu_erf", "gelu_tanh", "softplus", "identity")
 
 

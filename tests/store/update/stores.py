@@ -12,9 +12,10 @@ import h5py
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(ROOT / "weights/python"), str(ROOT / "weights/python/tests"), str(ROOT / "tests/e2e")]
+sys.path[:0] = [str(ROOT / "weights/python"), str(ROOT / "weights/python/tests"), str(ROOT / "tests/e2e"), str(ROOT / "tests/bundle")]
 
 import delta_models  # noqa: E402
+from tree_hash import tree_hash  # noqa: E402
 from dpi_export.delta import delta as make_delta  # noqa: E402
 
 
@@ -64,16 +65,30 @@ def rows_of(path):
         sets = {s["name"]: s for s in manifest.get("key_sets", [])}
         for t in manifest["tables"]:
             data = f[t.get("data", "/tables/" + t["name"])][()]
-            scale = f[t["scale"]][()] if "scale" in t else None
+            scale = f[t["scale"]][()] if t["dtype"] == "i8" else None
+            behind = [f[t[part]][()] for part in ("scale", "offset") if part in t and t["dtype"] != "i8"]
             keys = f[sets[t["keys"]]["data"]][()] if "keys" in t else np.arange(len(data))
             rows = {}
             for i, key in enumerate(keys):
-                row = data[i].tobytes()
+                row = data[i].tobytes() + b"".join(part[i].tobytes() for part in behind)
                 if scale is not None:
                     row += b"\0" * (-len(row) % 4) + struct.pack("<f", scale[i])
                 rows[int(key)] = row
             tables[t["name"]] = rows
     return tables
+
+
+def contents_of(path):
+    """{table: its content}, by FORMAT.md part 6."""
+    with h5py.File(path, "r") as f:
+        manifest = json.loads(f["manifest"][()].tobytes())
+        keys = {s["name"]: s["data"] for s in manifest.get("key_sets", [])}
+        out = {}
+        for t in manifest["tables"]:
+            paths = [t.get("data", "/tables/" + t["name"]), t.get("scale"), t.get("offset"), keys.get(t.get("keys"))]
+            parts = [tree_hash(b"DPI 2 data", f[p][()].tobytes()) for p in paths if p]
+            out[t["name"]] = (parts[0] if len(parts) == 1 else tree_hash(b"DPI 2 data", b"".join(parts))).hex()
+    return out
 
 
 class Redis:

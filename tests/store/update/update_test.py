@@ -8,7 +8,7 @@ import pathlib
 import shutil
 import sys
 
-from stores import Program, Redis, chain, dump, rows_of
+from stores import Program, Redis, chain, contents_of, dump, rows_of
 
 from redis_server import is_installed, redis_server
 
@@ -16,9 +16,10 @@ from redis_server import is_installed, redis_server
 def check_redis(redis, bundle, program, where):
     """All tables are the bundle's, and nothing is there that is none of them."""
     said = program.json("store", "stat", bundle, *where)["tables"]
-    expected = rows_of(bundle)
+    expected, contents = rows_of(bundle), contents_of(bundle)
     found = dump(redis)
     for t in said:
+        assert t["content"] == contents[t["name"]], t
         assert t["now"] == t["content"] and not t["updating"] and t["writer"] is None, t
         assert found[t["name"], t["content"]] == expected[t["name"]], t["name"]
     return {t["name"]: t["sequence"] for t in said}

@@ -8,21 +8,24 @@ import numpy as np
 from dpi_export import Builder, Rows, encoders
 
 DTYPES = ("f32", "f16", "bf16", "i8")
+WHOLE = ("i4", "i2", "fp8")  # behind the keyed tables
 
 
 def first(seed):
     """What a model is made of: tables of rows of each type, keyed tables of two sets, words, dense weights."""
     rng = np.random.default_rng(seed)
-    dims = rng.integers(1, 6, len(DTYPES) + 3)
+    dims = rng.integers(1, 6, len(DTYPES) + 3 + len(WHOLE))
     m = {"dims": dims, "rows": {}, "words": [f"w{i}é" for i in range(int(rng.integers(2, 9)))], "keys": {}, "keyed": {}}
     for d, dim in zip(DTYPES, dims):
         m["rows"][d] = rng.normal(size=(int(rng.integers(1, 40)) + len(m["words"]) + 1, dim)).astype("f4")
     for name in ("user", "item"):
         m["keys"][name] = np.unique(rng.integers(-2**63, 2**63 - 1, int(rng.integers(1, 60)), dtype=np.int64))
-    for table, of, dim in (("user", "user", dims[-3]), ("user.linear", "user", dims[-2]), ("item", "item", dims[-1])):
+    for table, of, dim in (("user", "user", dims[4]), ("user.linear", "user", dims[5]), ("item", "item", dims[6])):
         m["keyed"][table] = (of, rng.normal(size=(len(m["keys"][of]) + 1, dim)).astype("f4"))
     m["dense"] = rng.normal(size=(1, int(dims.sum()))).astype("f4")
     m["bias"] = rng.normal(size=1).astype("f4")
+    for d, dim in zip(WHOLE, dims[7:]):
+        m["rows"][d] = rng.normal(size=(int(rng.integers(1, 40)) + len(m["words"]) + 1, dim)).astype("f4")
     return m
 
 
@@ -59,15 +62,22 @@ def write(m, path, golden=True):
     b = Builder("changing")
     vocab = encoders.vocab_string(m["words"], first_id=1)
     parts = []
-    for name, rows in m["rows"].items():
+
+    def plain(name):
+        rows = m["rows"][name]
         b.categorical(f"c.{name}", len(rows), out_of_range="oov", oov_id=0, missing="pad", encoder=[encoders.trim(), vocab])
         parts.append(b.embed(b.input(f"c.{name}"), b.table(name, rows, dtype=name)))
+
+    for name in DTYPES:
+        plain(name)
     for table, (of, rows) in m["keyed"].items():
         if of == table:
             b.categorical(of, keys=of, missing="default", default_id=7)
         dtype = {"user": "f32", "user.linear": "i8", "item": "f16"}[table]
         b.keyed_table(table, m["keys"][of], rows[:-1], default=rows[-1], dtype=dtype, key_set=of)
         parts.append(b.embed(b.input(of), table))
+    for name in WHOLE:
+        plain(name)
     logit = b.linear(b.concat(parts), m["dense"], m["bias"], name="logit")
     b.head("ctr", b.sigmoid(logit), logit=logit)
     if golden:
@@ -114,7 +124,7 @@ def applied(base, delta, after_manifest):
         out[entry["data"]] = np.union1d(keys[kept], d.get(f"/tables/set{s}.added", none))
     for i, t in enumerate(after_manifest["tables"]):
         data = t.get("data", f"/tables/{t['name']}")
-        for where, part in ((data, "rows"), (t.get("scale"), "scale")):
+        for where, part in ((data, "rows"), (t.get("scale"), "scale"), (t.get("offset"), "offset")):
             if where is None:
                 continue
             new, at = d.get(f"/tables/{i}.{part}"), d.get(f"/tables/{i}.at", none)

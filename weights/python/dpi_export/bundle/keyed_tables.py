@@ -142,8 +142,7 @@ class KeyedSource(TableSource):
         ids = np.asarray(ids)
         is_key = ids < len(self.keys)
         rows = np.where(is_key[..., None], self._values[self._order[np.where(is_key, ids, 0)]], self.default)
-        stored, scales = self.encoded(rows.reshape(-1, self.dim))
-        return self.decoded(stored, scales).reshape(*ids.shape, self.dim)
+        return self.decoded(*self.encoded(rows.reshape(-1, self.dim))).reshape(*ids.shape, self.dim)
 
 
 def external_entry(name, dim, dtype, rows, digest, default, key_set):
@@ -170,7 +169,7 @@ def check_external(t):
     where, digest, default = f"table '{t.get('name')}'", t.get("digest"), t.get("default")
     if t["external"] is not True:
         raise BundleError(f"{where}: external is {t['external']!r}, expected true")
-    if "data" in t or "scale" in t:
+    if set(t) & {"data", "scale", "offset"}:
         raise BundleError(f"{where}: is external and names a data set")
     if "rows" in t:
         _whole(t["rows"], 1, MOST_EXTERNAL, f"{where}: rows")

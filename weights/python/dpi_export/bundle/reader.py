@@ -22,6 +22,7 @@ from .keyed_tables import TABLE_KEYS, KeySet, RisingKeys, check_external, check_
 from .raw_golden import RAW_SETS, read_raw
 from .rows import Rows
 from .signing import check_signature
+from .row_types import ROW_TYPES
 from .tables import BLOCK_BYTES, STORED, decode
 from .versions import minor_of
 from ..encoding.vocabularies import check_vocabulary
@@ -168,7 +169,8 @@ class Bundle:
         self._named = named
         self._read_key_sets(named)
         for t in self.manifest["tables"]:
-            name, unknown = t.get("name"), set(t) - {*TABLE_KEYS, "data", "scale"}
+            name, unknown = t.get("name"), set(t) - {*TABLE_KEYS, "data"}
+            unknown -= set(ROW_TYPES[t["dtype"]].scalars if t.get("dtype") in ROW_TYPES else ())
             unknown |= set() if "external" in t else set(t) & {"digest", "default"}
             if unknown:
                 raise BundleError(f"table '{name}': key '{sorted(unknown)[0]}' is not known")
@@ -181,18 +183,21 @@ class Bundle:
                 self._table_info[name] = dict(t)
                 continue
             data = table_path(t)
-            self._need(data, (t["rows"], t["dim"]), STORED[t["dtype"]], f"table '{name}'")
-            if t["dtype"] == "i8":
-                self._need(t.get("scale"), (t["rows"],), "<f4", f"scale of table '{name}'")
-            for path in (data, t.get("scale")):
-                if path is not None and path in named:
+            kind = ROW_TYPES[t["dtype"]]
+            self._need(data, (t["rows"], kind.columns(t["dim"])), kind.stored, f"table '{name}'")
+            for role, stored in kind.scalars.items():
+                self._need(t.get(role), (t["rows"],), stored, f"{role} of table '{name}'")
+            for path in (data, *(t[role] for role in kind.scalars)):
+                if path in named:
                     raise BundleError(f"{path}: table '{name}' names it, and another table does too")
                 named.add(path)
             self._table_info[name] = {**t, "data": data}
         check_links(self._key_entries, self.features, self._table_info.values())
         minor = max(minor_of(self.features, self._table_info.values(), ()), int(bool(self._key_entries)))
         if minor > self.version_minor:
-            raise BundleError(f"/manifest: keys and external tables need format 2.{minor}, the file says 2.{self.version_minor}")
+            later = next((t for t in self._table_info.values() if ROW_TYPES[t["dtype"]].since > self.version_minor), None)
+            raise BundleError(f"/manifest: keys and external tables need format 2.{minor}, the file says 2.{self.version_minor}" if later is None
+                              else f"table '{later['name']}': dtype {later['dtype']} needs format 2.{minor}, the file says 2.{self.version_minor}")
 
     def _read_key_sets(self, named):
         self._key_entries, self._key_finders = self.manifest.get("key_sets", []), {}
@@ -347,8 +352,7 @@ class Bundle:
         if t.get("external"):
             raise BundleError(f"table '{table}' is external: its rows are not in the bundle")
         stored = self._rows_at(t["data"], ids)
-        scales = self._rows_at(t["scale"], ids) if t["dtype"] == "i8" else None
-        return decode(stored, t["dtype"], scales)
+        return decode(stored, t["dtype"], [self._rows_at(t[role], ids) for role in ROW_TYPES[t["dtype"]].scalars], t["dim"])
 
     def table_source(self, name):
         """The stored blocks of a table, for rewriting it as it is."""
@@ -419,9 +423,9 @@ class _StoredBlocks:
         self._bundle, self._info = bundle, info
 
     def blocks(self):
-        """(first row, stored block, scales or None)."""
+        """(first row, stored block, scalars)."""
         t, b = self._info, self._bundle
         step = max(1, BLOCK_BYTES // (4 * t["dim"]))
         for at in range(0, t["rows"], step):
             n = min(step, t["rows"] - at)
-            yield at, b.read_rows(t["data"], at, n), b.read_rows(t["scale"], at, n) if t["dtype"] == "i8" else None
+            yield at, b.read_rows(t["data"], at, n), tuple(b.read_rows(t[role], at, n) for role in ROW_TYPES[t["dtype"]].scalars)

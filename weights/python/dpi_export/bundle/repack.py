@@ -20,6 +20,7 @@ from .engine_check import ENGINE, check_engine, check_kind
 from .golden_check import check_golden
 from .hdf5_structures import GROUPS, MAX_LINKS, MAX_MANIFEST
 from .signing import add_signature, read_signing_key
+from .row_types import ROW_TYPES
 from .tables import STORED
 from .writer import ProfileFile, seal
 
@@ -110,8 +111,8 @@ def _expected(manifest):
         if t.get("external"):
             continue
         out[table_path(t)] = STORED.get(t.get("dtype"))
-        if "scale" in t:
-            out[t["scale"]] = "<f4"
+        if t.get("dtype") in ROW_TYPES:
+            out.update({t.get(role): stored for role, stored in ROW_TYPES[t["dtype"]].scalars.items()})
     for feature in manifest.get("features", []):
         for step in (feature.get("encoder") or {}).get("steps", []):
             out.update({step[k]: kind for k, kind in _ENCODER_TYPES.items() if isinstance(step.get(k), str)})

@@ -3,40 +3,46 @@
 import numpy as np
 
 from ..errors import BundleError, check_name
+from .row_types import ROW_TYPES, from_fp8, from_numbers, to_fp8, to_numbers
 
 #: dtype -> type of the stored data set
-STORED = {"f32": np.dtype("<f4"), "f16": np.dtype("<u2"), "bf16": np.dtype("<u2"), "i8": np.dtype("i1")}
+STORED = {name: t.stored for name, t in ROW_TYPES.items()}
 BLOCK_BYTES = 4 << 20
+_KNOWN = ", ".join([*STORED][:-1]) + " or " + [*STORED][-1]
 
 
 def encode(values, dtype):
-    """(stored block, scales or None) of a float block [n, dim]."""
+    """(stored block, scalars) of a float block [n, dim]. scalars: the arrays of the type's `scalars` in order, of each row one."""
     values = np.ascontiguousarray(values, dtype=np.float32)
     if not np.isfinite(values).all():
         raise BundleError("a value is not finite")
     if dtype == "f32":
-        return values.astype("<f4", copy=False), None
+        return values.astype("<f4", copy=False), ()
     if dtype == "f16":
         if np.abs(values).max(initial=0) > 65504:
             raise BundleError(f"value {np.abs(values).max():g} is beyond the range of f16 (65504)")
-        return values.astype(np.float16).view("<u2"), None
+        return values.astype(np.float16).view("<u2"), ()
     if dtype == "bf16":
         bits = values.view(np.uint32)
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
         if ((rounded & 0x7F80) == 0x7F80).any():
             raise BundleError("a value is beyond the range of bf16")
-        return rounded.astype("<u2"), None
+        return rounded.astype("<u2"), ()
     if dtype == "i8":
         scale = (np.abs(values).max(axis=1, initial=0) / np.float32(127)).astype(np.float32)
         # A row of subnormal magnitude has no usable scale: it is stored as zeros.
         safe = np.where(scale > 1e-38, scale, np.float32(1))[:, None]
         q = np.where(scale[:, None] > 1e-38, np.rint(values / safe), 0)
-        return np.clip(q, -127, 127).astype("i1"), scale.astype("<f4")
-    raise BundleError(f"dtype {dtype!r}: expected f32, f16, bf16 or i8")
+        return np.clip(q, -127, 127).astype("i1"), (scale.astype("<f4"),)
+    if dtype in ("i4", "i2"):
+        return to_numbers(values, dtype)
+    if dtype == "fp8":
+        return to_fp8(values)
+    raise BundleError(f"dtype {dtype!r}: expected {_KNOWN}")
 
 
-def decode(stored, dtype, scales=None):
-    """float32 values of a stored block; `scales` are those of its rows (i8)."""
+def decode(stored, dtype, scalars=(), dim=None):
+    """float32 values of a stored block; `scalars` are those of its rows, `dim` their elements where bytes may hold more."""
     stored = np.asarray(stored)
     if dtype == "f32":
         return stored.astype(np.float32, copy=False)
@@ -44,7 +50,9 @@ def decode(stored, dtype, scales=None):
         return stored.astype(np.uint16).view(np.float16).astype(np.float32)
     if dtype == "bf16":
         return (stored.astype(np.uint32) << 16).view(np.float32)
-    return stored.astype(np.float32) * np.asarray(scales, dtype=np.float32)[:, None]
+    if dtype == "i8":
+        return stored.astype(np.float32) * np.asarray(scalars[0], dtype=np.float32)[..., None]
+    return from_fp8(stored, *scalars) if dtype == "fp8" else from_numbers(stored, dtype, *scalars, dim)
 
 
 class TableSource:
@@ -53,7 +61,7 @@ class TableSource:
     def __init__(self, name, values, dtype="f32", rows=None, dim=None):
         check_name("table", name)
         if dtype not in STORED:
-            raise BundleError(f"table '{name}': dtype {dtype!r}, expected f32, f16, bf16 or i8")
+            raise BundleError(f"table '{name}': dtype {dtype!r}, expected {_KNOWN}")
         self.name, self.dtype, self.array, self._blocks = name, dtype, None, None
         if values is None:
             pass  # a subclass has them
@@ -94,28 +102,28 @@ class TableSource:
                 yield block[at:at + step]
 
     def blocks(self):
-        """(first row, stored block, scales or None), in order; raises unless they make up exactly `rows` rows."""
+        """(first row, stored block, scalars), in order; raises unless they make up exactly `rows` rows."""
         at = 0
         for block in self._raw_blocks():
             if block.ndim != 2 or block.shape[1] != self.dim or at + len(block) > self.rows:
                 raise BundleError(f"table '{self.name}': a block of shape {list(block.shape)} at row {at}, "
                                   f"expected [n, {self.dim}] within {self.rows} rows")
             try:
-                stored, scales = self.encoded(block)
+                stored, scalars = self.encoded(block)
             except BundleError as e:
                 raise BundleError(f"table '{self.name}', rows {at}..{at + len(block) - 1}: {e}") from None
-            yield at, stored, scales
+            yield at, stored, scalars
             at += len(block)
         if at != self.rows:
             raise BundleError(f"table '{self.name}': its blocks hold {at} rows, expected {self.rows}")
 
     def encoded(self, rows):
-        """(stored block, scales or None) of float rows."""
+        """(stored block, scalars) of float rows."""
         return encode(rows, self.dtype)
 
-    def decoded(self, stored, scales):
+    def decoded(self, stored, scalars):
         """float32 values of a stored block."""
-        return decode(stored, self.dtype, scales)
+        return decode(stored, self.dtype, scalars, self.dim)
 
     def gather(self, ids):
         """float32 rows as a reader will see them."""

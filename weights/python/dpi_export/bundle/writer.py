@@ -20,7 +20,7 @@ from .keyed_tables import TABLE_KEYS, RisingKeys
 from .reader import Bundle
 from ..schema import is_keyed
 from .signing import add_signature, read_signing_key
-from .tables import STORED
+from .row_types import ROW_TYPES
 from .versions import minor_of
 
 _H5_TYPES = {"u1": h5py.h5t.STD_U8LE, "i1": h5py.h5t.STD_I8LE, "u2": h5py.h5t.STD_U16LE, "i8": h5py.h5t.STD_I64LE,
@@ -122,7 +122,7 @@ def _unique(base, taken):
 
 
 def table_paths(tables, key_sets=()):
-    """name -> (data path, scale path or None) of the tables, name -> path of the key sets, and the manifest entries of both. External
+    """name -> the paths of data and of what each row has beside it (row_types.py) of the tables, name -> path of the key sets, and the manifest entries of both. External
     ones have no path."""
     taken, paths, key_paths, entries, key_entries = set(), {}, {}, [], []
     for t in tables:
@@ -131,13 +131,12 @@ def table_paths(tables, key_sets=()):
             continue
         plain = f"/tables/{dataset_name(t['name'])}"
         data = _unique(plain, taken)
-        scale = _unique(data + ".scale", taken) if t["dtype"] == "i8" else None
+        scalars = {role: _unique(f"{data}.{role}", taken) for role in ROW_TYPES[t["dtype"]].scalars}
         entry = {k: t[k] for k in TABLE_KEYS if k in t}
         if data != plain or not t["name"].isascii():
             entry["data"] = data
-        if scale:
-            entry["scale"] = scale
-        paths[t["name"]] = (data, scale)
+        entry.update(scalars)
+        paths[t["name"]] = (data, *scalars.values())
         entries.append(entry)
     for s in key_sets:
         entry = dict(s)
@@ -222,13 +221,13 @@ def _write(model, path, golden, progress):
     manifest, arrays = manifest_of(model, entries, key_entries, golden)
     lists = model.hot_lists
     if lists:
-        taken = {p for pair in paths.values() for p in pair} | set(key_paths.values())
+        taken = {p for those in paths.values() for p in those} | set(key_paths.values())
         manifest["hot_keys"] = _unique("/tables/hot_keys", taken)
     arrays.update({f"/params/{n}": model.param(n) for n in sorted({p for op in model.ops for p in
                                                                    op.get("params", {}).values()})})
     arrays.update(golden["arrays"] if golden else {})
     n_extents = sum(1 for a in arrays.values() if np.asarray(a).size) + len(key_paths) + \
-        sum(2 if t["dtype"] == "i8" else 1 for t in tables if t["name"] in paths) + bool(lists)
+        sum(len(p) for p in paths.values()) + bool(lists)
     out = ProfileFile(path, n_extents)
     try:
         out.put("/manifest", _manifest_bytes(manifest))
@@ -293,19 +292,19 @@ class _KeyWriter:
 
 
 def _write_tables(out, model, tables, paths, keys, progress):
-    total = sum(t["rows"] * t["dim"] * STORED[t["dtype"]].itemsize for t in tables)
+    total = sum(t["rows"] * ROW_TYPES[t["dtype"]].element_bytes(t["dim"]) for t in tables)
     done = 0
     for t in tables:
-        data, scale = paths[t["name"]]
-        out.create(data, (t["rows"], t["dim"]), STORED[t["dtype"]])
-        if scale:
-            out.create(scale, (t["rows"],), "<f4")
+        (data, *scalars), kind = paths[t["name"]], ROW_TYPES[t["dtype"]]
+        out.create(data, (t["rows"], kind.columns(t["dim"])), kind.stored)
+        for path, stored in zip(scalars, kind.scalars.values()):
+            out.create(path, (t["rows"],), stored)
         source = model.table_source(t["name"])
         end_of_keys = keys.of_table(t, source)
-        for _, block, scales in source.blocks():
+        for _, block, beside in source.blocks():
             out.append(data, block)
-            if scale:
-                out.append(scale, scales)
+            for path, values in zip(scalars, beside):
+                out.append(path, values)
             done += block.nbytes
             if progress:
                 progress(done, total, f"table {t['name']}")

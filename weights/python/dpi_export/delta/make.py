@@ -85,7 +85,7 @@ def _row_parts(changes, progress):
         if entry.get("external"):
             continue
         tables = [(i, _table_info(changes.after, t["name"])) for i, t in enumerate(changes.after.tables) if t.get("keys") == entry["name"]]
-        paths = [entry["data"]] + [p for _, t in tables for p in (t["data"], t.get("scale")) if p]
+        paths = [entry["data"]] + [p for _, t in tables for p in (t["data"], t.get("scale"), t.get("offset")) if p]
         done.update(paths)
         if not any(changes.differs(p) for p in paths):
             continue
@@ -96,7 +96,7 @@ def _row_parts(changes, progress):
         summary += part.summary()
     for i, t in enumerate(changes.after.tables):
         t = _table_info(changes.after, t["name"])
-        paths = [p for p in (t.get("data"), t.get("scale")) if p]
+        paths = [p for p in (t.get("data"), t.get("scale"), t.get("offset")) if p]
         if t.get("external") or t.get("keys"):
             continue
         done.update(paths)

@@ -3,7 +3,8 @@ both, written in a second one. Both go block by block."""
 
 import numpy as np
 
-from ..bundle.tables import BLOCK_BYTES, STORED
+from ..bundle.row_types import ROW_TYPES
+from ..bundle.tables import BLOCK_BYTES
 
 
 def _bits(rows):
@@ -13,7 +14,7 @@ def _bits(rows):
 
 
 def _row_bytes(t):
-    return t["dim"] * STORED[t["dtype"]].itemsize
+    return ROW_TYPES[t["dtype"]].element_bytes(t["dim"])
 
 
 class _Table:
@@ -21,50 +22,45 @@ class _Table:
 
     def __init__(self, changes, number, info):
         self.base, self.after, self.number, self.info = changes.base, changes.after, number, info
-        self.before = changes.base._table_info[info["name"]]
+        self.before, self.kind = changes.base._table_info[info["name"]], ROW_TYPES[info["dtype"]]
         self.n_set = self.n_gone = 0
         self.n_default = 0  # 1: of a keyed table, where its default row differs
         self.all = False
 
     def rows(self, bundle, first, n):
-        """(rows, scales or None)."""
-        t = self.info
-        return bundle.read_rows(t["data"], first, n), bundle.read_rows(t["scale"], first, n) if t["dtype"] == "i8" else None
+        """(elements, *scalars) of rows."""
+        return tuple(bundle.read_rows(self.info[role], first, n) for role in ("data", *self.kind.scalars))
 
     @staticmethod
     def differ(a, b):
         """Which rows of two blocks are not the same bits."""
-        out = (_bits(a[0]) != _bits(b[0])).any(axis=1)
-        return out if a[1] is None else out | (_bits(a[1]) != _bits(b[1])).any(axis=1)
+        return np.logical_or.reduce([(_bits(x) != _bits(y)).any(axis=1) for x, y in zip(a, b)])
 
     @staticmethod
     def zeros(block):
         """Which rows have no bit set."""
-        out = ~_bits(block[0]).any(axis=1)
-        return out if block[1] is None else out & ~_bits(block[1]).any(axis=1)
+        return ~np.logical_or.reduce([_bits(x).any(axis=1) for x in block])
 
     def path(self, part):
         return f"/tables/{self.number}.{part}"
 
     def decide(self):
         """All rows where a list of some would be longer."""
-        row = _row_bytes(self.info) + (4 if self.info["dtype"] == "i8" else 0)
+        row = _row_bytes(self.info) + sum(np.dtype(d).itemsize for d in self.kind.scalars.values())
         self.all = self.n_set * (row + 8) + 8 * self.n_gone >= self.info["rows"] * row
 
     def sets(self):
         """(path, shape, dtype) of what is written."""
         t, n = self.info, self.info["rows"] if self.all else self.n_set + self.n_default
-        out = [(self.path("rows"), (n, t["dim"]), STORED[t["dtype"]])]
-        if t["dtype"] == "i8":
-            out.append((self.path("scale"), (n,), "<f4"))
+        out = [(self.path("rows"), (n, self.kind.columns(t["dim"])), self.kind.stored)]
+        out += [(self.path(role), (n,), stored) for role, stored in self.kind.scalars.items()]
         return out if self.all else out + [(self.path("at"), (self.n_set,), "<i8"), (self.path("gone"), (self.n_gone,), "<i8")]
 
     def block(self, rows, which=slice(None)):
         """(path, block) of rows."""
         if len(rows[0][which]):
-            yield self.path("rows"), rows[0][which]
-            if rows[1] is not None:
-                yield self.path("scale"), rows[1][which]
+            for part, values in zip(("rows", *self.kind.scalars), rows):
+                yield self.path(part), values[which]
 
     def all_blocks(self):
         """Every row."""
@@ -90,8 +86,7 @@ class RowChanges(_Table):
             changed = np.ones(n, bool)
             old = min(n, max(0, have - at))
             if old:
-                head = (block[0][:old], None if block[1] is None else block[1][:old])
-                changed[:old] = self.differ(head, self.rows(self.base, at, old))
+                changed[:old] = self.differ([part[:old] for part in block], self.rows(self.base, at, old))
             zeros = self.zeros(block)
             yield at, block, changed & ~zeros, changed & zeros
 
@@ -169,8 +164,7 @@ class KeyChanges:
         if there.any():
             before = table.rows(self.base, old_at, len(old))
             pick = at[there]
-            changed[there] = table.differ((rows[0][there], None if rows[1] is None else rows[1][there]),
-                                          (before[0][pick], None if before[1] is None else before[1][pick]))
+            changed[there] = table.differ([part[there] for part in rows], [part[pick] for part in before])
         return rows, changed
 
     def _default(self, table):

@@ -33,7 +33,7 @@ def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None
                  default, space (FORMAT.md part 4)
     name         the model's name in the bundle; default: its class
     metrics      {"auc": ..., "logloss": ..., "rows": ...} of the training framework, kept in the bundle
-    table_dtype  storage of the tables: f32, f16, bf16, i8; default: the weights' own type
+    table_dtype  storage of the tables: f32, f16, bf16, i8, fp8, i4, i2; default: the weights' own type
     stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
     check        "numpy" (True): compare the import with the model on `rows` and on random rows, and the encoders with the library's
                  transform, before writing. "engine": then also score the golden rows with the engine that will serve the bundle
