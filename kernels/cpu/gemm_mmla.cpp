@@ -104,6 +104,9 @@ struct Product {
       for (int p = 0; p < kPairs; ++p) rows[p] = vld1q_u8(x + p * apart);
       DPI_UNROLL
       for (int c = 0; c < 2 * NV; ++c) {
+        // A column's weights are read when they are due: GCC 12 reads all first, and then has no registers
+        // for three of the 24 sums.
+        asm volatile("" : : : "memory");
         const uint8x16_t w = vreinterpretq_u8_u64(vld1q_u64(columns.at(s, c / 2) + c % 2 * 2));
         DPI_UNROLL
         for (int p = 0; p < kPairs; ++p) square[p][c] = Form::multiply(square[p][c], rows[p], w);

@@ -166,7 +166,11 @@ macro(dpi_test_properties test)
   if("${arg_TIMEOUT}" STREQUAL "")
     set(arg_TIMEOUT 300)
   endif()
-  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${dpi_area};${arg_LABELS}"
+  set(dpi_timeout ${arg_TIMEOUT})
+  if(CMAKE_CROSSCOMPILING)  # an emulator takes ten to thirty times as long
+    math(EXPR dpi_timeout "12 * ${arg_TIMEOUT}")
+  endif()
+  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${dpi_timeout} LABELS "${dpi_area};${arg_LABELS}"
                                           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   list(FIND DPI_LONGEST_TESTS ${test} dpi_place)
   if(dpi_place GREATER_EQUAL 0)  # ctest starts what costs most first, or the longest would run alone at the end

@@ -1,6 +1,4 @@
 // Scores that are not finite, and the calling thread's floating-point environment.
-#include <xmmintrin.h>
-
 #include <cfenv>
 #include <cmath>
 #include <thread>
@@ -10,6 +8,41 @@
 
 namespace dpi::test::numbers_test {
 namespace {
+
+// The thread's word of float arithmetic: rounding, flushes, traps and the flags that stand.
+#if defined(__x86_64__)
+constexpr unsigned kFlags = 0x3F, kMasks = 0x1F80, kFlushes = 0x8040;  // flush to zero, subnormals are zero
+constexpr unsigned kRoundings[] = {0x0000, 0x2000, 0x4000, 0x6000};
+constexpr unsigned kTraps[] = {kMasks, 0, kMasks & ~0x80u};
+
+unsigned float_word() { return _mm_getcsr(); }
+void set_float_word(unsigned word) { _mm_setcsr(word); }
+
+/// The x87 control word; the C library reads decimals with it.
+unsigned x87_word() {
+  uint16_t word = 0;
+  asm volatile("fnstcw %0" : "=m"(word));
+  return word;
+}
+#elif defined(__aarch64__)
+constexpr unsigned kFlags = 0x9F, kMasks = 0, kFlushes = 1u << 24;
+constexpr unsigned kRoundings[] = {0, 1u << 22, 2u << 22, 3u << 22};
+constexpr unsigned kTraps[] = {kMasks};  // processors need not have any, and most have none
+
+/// FPCR, and the flags of FPSR, whose bits are zero in FPCR.
+unsigned float_word() {
+  uint64_t control = 0, status = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  asm volatile("mrs %0, fpsr" : "=r"(status));
+  return static_cast<unsigned>(control | (status & kFlags));
+}
+void set_float_word(unsigned word) {
+  const uint64_t control = word & ~kFlags, status = word & kFlags;
+  asm volatile("msr fpcr, %0" : : "r"(control));
+  asm volatile("msr fpsr, %0" : : "r"(status));
+}
+unsigned x87_word() { return 0; }
+#endif
 
 constexpr const char* kOverflows = "bank_dcnv2.h5";  // products of its inputs: infinities of both signs meet
 
@@ -34,17 +67,10 @@ int64_t nonfinite_rows(const dpi_model* m) {
 
 /// While it lives, the thread computes as a host may have set it.
 struct Host {
-  explicit Host(unsigned csr) { _mm_setcsr(csr); }
-  ~Host() { _mm_setcsr(before); }
-  const unsigned before = _mm_getcsr();
+  explicit Host(unsigned word) { set_float_word(word); }
+  ~Host() { set_float_word(before); }
+  const unsigned before = float_word();
 };
-
-/// The x87 control word; the C library reads decimals with it.
-unsigned x87_word() {
-  uint16_t word = 0;
-  asm volatile("fnstcw %0" : "=m"(word));
-  return word;
-}
 
 /// As a host may set it through <fenv.h>, both words of it: rounding, traps, flags that stand.
 struct FenvHost {
@@ -60,7 +86,7 @@ struct FenvHost {
   bool stands() const { return now() == set; }
   static std::vector<unsigned> now() {
     return {static_cast<unsigned>(std::fegetround()), static_cast<unsigned>(std::fetestexcept(FE_ALL_EXCEPT)),
-            x87_word(), _mm_getcsr()};
+            x87_word(), float_word()};
   }
   static const std::fexcept_t& all_flags() {
     static const std::fexcept_t kAll = FE_ALL_EXCEPT;
@@ -112,16 +138,14 @@ struct Decimals {
   }
 };
 
-constexpr unsigned kMasks = 0x1F80, kFlushes = 0x8040;  // flush to zero, subnormals are zero
-
 /// Rounding in four ways, with and without flushes, traps masked and not; `few`: not masked with one of the
 /// roundings only.
 std::vector<unsigned> hosts(bool few = false) {
   std::vector<unsigned> all;
-  for (const unsigned rounding : {0x0000u, 0x2000u, 0x4000u, 0x6000u}) {
+  for (const unsigned rounding : kRoundings) {
     for (const unsigned flush : {0u, kFlushes}) {
-      for (const unsigned masks : {kMasks, 0u, kMasks & ~0x80u}) {
-        if (!few || masks == kMasks || rounding == 0x6000u) all.push_back(rounding | flush | masks);
+      for (const unsigned masks : kTraps) {
+        if (!few || masks == kMasks || rounding == kRoundings[3]) all.push_back(rounding | flush | masks);
       }
     }
   }
@@ -174,22 +198,22 @@ TEST_CASE("a caller's own context counts them too") {
 TEST_CASE("the environment is the default one inside and the caller's outside") {
   volatile float small = 1e-38f;
   volatile float tenth = 0.1f;
-  for (const unsigned csr : hosts()) {
-    CAPTURE(csr);
+  for (const unsigned word : hosts()) {
+    CAPTURE(word);
     unsigned inside = 0, after = 0;
     float product = 0;
     {
-      const Host host(csr);
+      const Host host(word);
       {
         const dpi::FloatEnvironment standard;
-        inside = _mm_getcsr();
+        inside = float_word();
         product = small * tenth;  // subnormal
       }
-      after = _mm_getcsr();
+      after = float_word();
     }
-    CHECK((inside & ~0x3Fu) == kMasks);
+    CHECK((inside & ~kFlags) == kMasks);
     CHECK(product > 0);
-    CHECK(after == csr);  // the flags too
+    CHECK(after == word);  // the flags too
   }
 }
 
@@ -203,25 +227,25 @@ TEST_CASE("strict scores do not depend on the caller's rounding, flushes or trap
     const ModelPtr plain = load(bundle, pairs);
     const OneHotRows rows(plain.get(), slow ? 33 : 97);
     const std::vector<float> want = rows.scores(plain.get());
-    for (const unsigned csr : hosts(slow)) {
-      CAPTURE(csr);
+    for (const unsigned word : hosts(slow)) {
+      CAPTURE(word);
       std::vector<float> scores(want.size()), loaded_there(want.size());
       dpi_status status[3] = {};
       unsigned after = 0;
       {
-        const Host host(csr);
+        const Host host(word);
         dpi_model* m = nullptr;
         status[0] = dpi_predict(plain.get(), &rows.batch, scores.data(), scores.size(), nullptr, nullptr);
         if (load_there) status[1] = dpi_model_load(demo(bundle).c_str(), chosen.get(), &m, nullptr);
         if (m != nullptr)
           status[2] = dpi_predict(m, &rows.batch, loaded_there.data(), loaded_there.size(), nullptr, nullptr);
-        after = _mm_getcsr();
+        after = float_word();
         dpi_model_free(m);
       }
       for (const dpi_status s : status) CHECK(s == DPI_OK);
       CHECK(identical(scores, want));
       if (load_there) CHECK(identical(loaded_there, want));
-      CHECK((after & ~0x3Fu) == csr);
+      CHECK((after & ~kFlags) == word);
     }
   }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The JAR for two processors and the wheel for arm64, under qemu-user: arm64_bindings_test.sh RELEASE TREE SYSROOT. RELEASE is this machine's build with
-# dpi_java (-DDPI_JAR_NATIVES=TREE/lib) and dpi_program, TREE the cross-compiled one with dpi_jni, dpi_python_package and dpi_python_stable; SYSROOT has
-# Debian's Python, numpy and Java of arm64. The wheel goes to TREE/wheel.
+# The JAR for two processors, the wheel for arm64 and the Go module compiled for arm64, under qemu-user: arm64_bindings_test.sh RELEASE TREE SYSROOT.
+# RELEASE is this machine's build with dpi_java (-DDPI_JAR_NATIVES=TREE/lib), dpi_go and dpi_program, TREE the cross-compiled one with dpi_jni,
+# dpi_python_package, dpi_python_stable, score_csv and score_batch; SYSROOT has Debian's Python, numpy and Java of arm64. The wheel goes to TREE/wheel.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 release="$(cd "$1" && pwd -P)" tree="$(cd "$2" && pwd -P)" sysroot="$(cd "$3" && pwd -P)"
@@ -61,6 +61,37 @@ with zipfile.ZipFile(sys.argv[1]) as old, zipfile.ZipFile(sys.argv[2], "w") as n
   grep 'x86_64' <<<"$said"
 }
 
+# emulated NAME FILE: $scratch/bin/NAME runs FILE. Its name is what the program knows as its own, so that a test can start itself again.
+emulated() {
+  mkdir -p "$(dirname "$scratch/bin/$1")"
+  printf '#!/bin/sh\nexec qemu-aarch64 -cpu max,pauth-impdef=on -0 "$0" -L %q %q "$@"\n' "$sysroot" "$2" >"$scratch/bin/$1"
+  chmod +x "$scratch/bin/$1"
+}
+
+# The module is source, the same for every processor: here its tests, the samples and the service are compiled for arm64.
+go_module() {
+  local module="$release/go/bindings/go" samples="$release/go/samples/go" name
+  export GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc PKG_CONFIG_PATH="$tree/pkgconfig" GOFLAGS=-mod=readonly GOPROXY=off DPI_ROOT="$PWD" DPI_BIN="$scratch/bin"
+  aarch64-linux-gnu-gcc -Icapi/include tests/bindings/reference_scores.c -o "$scratch/reference_scores" -L"$tree/lib" -ldpi -Wl,-rpath,"$tree/lib"
+  emulated tests/reference_scores "$scratch/reference_scores"
+  emulated score_csv "$tree/bin/score_csv"
+  (cd "$module" && go test -c -o "$scratch/module" .)
+  readelf -h "$scratch/module" | grep 'Machine: *AArch64' >/dev/null
+  emulated module "$scratch/module"
+  (cd "$module" && "$scratch/bin/module" -test.short -test.v) >"$scratch/go" || { grep -v '^=== RUN' "$scratch/go" | tail -n 60; return 1; }
+  echo "go test for arm64: $(grep -c '^--- PASS' "$scratch/go") passed, $(grep -c '^--- SKIP' "$scratch/go") skipped"
+  grep '^--- SKIP' "$scratch/go"  # those of the emulated GPU
+  for name in smallest scoreservice; do
+    (cd "$samples" && go build -o "$scratch/$name" "./$name")
+    emulated "$name" "$scratch/$name"
+  done
+  emulated score_batch "$tree/bin/score_batch"
+  "$scratch/bin/smallest" "$model" >"$scratch/there"
+  "$scratch/bin/score_batch" "$model" | diff - "$scratch/there"
+  DPI_TEST_SERVICE="$scratch/bin/scoreservice" /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/bindings/services
+}
+
 wheel
 archive
-echo "arm64 under qemu-user: $(basename "$tree"/wheel/*.whl), one JAR for two processors"
+go_module
+echo "arm64 under qemu-user: $(basename "$tree"/wheel/*.whl), one JAR for two processors, the Go module"

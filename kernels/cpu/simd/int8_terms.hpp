@@ -28,14 +28,17 @@ DPI_INLINE void add_products(const uint32_t* x, int64_t stride, int64_t quads, V
 #elif defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX2)
 
 // vpmaddubsw saturates: 2 x 255 x 127 is beyond 16 bits. So bytes are widened to 16 bits, those of a word in
-// two steps: elements 0 and 2, then 1 and 3.
+// two steps: elements 0 and 2, then 1 and 3. asm: each sum is added to at once. GCC 12 otherwise makes all
+// products of a step first, more than there are registers.
 #if defined(DPI_ISA_AVX512)
 DPI_INLINE __m512i words_at(const uint32_t* p) { return _mm512_loadu_si512(p); }
 DPI_INLINE __m512i every_word(uint32_t w) { return _mm512_set1_epi32(static_cast<int32_t>(w)); }
 DPI_INLINE __m512i even_bytes(__m512i w) { return _mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8); }
 DPI_INLINE __m512i odd_bytes(__m512i w) { return _mm512_srai_epi16(w, 8); }
 DPI_INLINE Vec add_pairs(Vec s, __m512i a, __m512i w) {
-  return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(s.v), _mm512_madd_epi16(a, w)))};
+  __m512i sum = _mm512_add_epi32(_mm512_castps_si512(s.v), _mm512_madd_epi16(a, w));
+  asm("" : "+v"(sum));
+  return {_mm512_castsi512_ps(sum)};
 }
 #else
 DPI_INLINE __m256i words_at(const uint32_t* p) { return Vec::load_words(p); }
@@ -43,7 +46,9 @@ DPI_INLINE __m256i every_word(uint32_t w) { return _mm256_set1_epi32(static_cast
 DPI_INLINE __m256i even_bytes(__m256i w) { return _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8); }
 DPI_INLINE __m256i odd_bytes(__m256i w) { return _mm256_srai_epi16(w, 8); }
 DPI_INLINE Vec add_pairs(Vec s, __m256i a, __m256i w) {
-  return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(s.v), _mm256_madd_epi16(a, w)))};
+  __m256i sum = _mm256_add_epi32(_mm256_castps_si256(s.v), _mm256_madd_epi16(a, w));
+  asm("" : "+x"(sum));
+  return {_mm256_castsi256_ps(sum)};
 }
 #endif
 
