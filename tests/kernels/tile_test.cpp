@@ -366,6 +366,47 @@ TEST_CASE("tiles: numbers at the ends of what float32 and bf16 hold") {
   }
 }
 
+TEST_CASE("tiles: sums of int8 at the limits of what bytes hold, up to the deepest layer") {
+  for (const float x_sign : {1.0f, -1.0f}) {
+    for (const float w_sign : {1.0f, -1.0f}) {
+      for (const int64_t k : {int64_t{63}, int64_t{64}, int64_t{65}, cpu::kInt8Depth}) {
+        Layer p(k == cpu::kInt8Depth ? 3 : 18, 17, k);
+        CAPTURE(p.k);
+        for (float& v : p.x) v = x_sign;
+        for (float& v : p.w) v = w_sign;
+        p.x[5] = 0;
+        const std::vector<float> model = p.run(kModelInt8, 0, p.m);
+        CHECK(differing(model, defined_int8(p)) == 0);
+        if (has_amx()) CHECK(differing(model, p.run(real_int8(cpu::Isa::kAmx), 0, p.m)) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("tiles: a row that is not finite leaves the others as they are") {
+  for (const float special : {NAN, INFINITY, -INFINITY}) {
+    for (int i = 0; i < 10; ++i) {
+      Layer p(2 + below(40), 1 + below(40), 1 + below(100));
+      const int64_t row = below(p.m);
+      const auto special_at = static_cast<size_t>(row * p.k + below(p.k));
+      std::vector<float> plain = p.run(kModelBf16, 0, p.m), plain8 = p.run(kModelInt8, 0, p.m);
+      p.x[special_at] = special;
+      const std::vector<float> bf = p.run(kModelBf16, 0, p.m), i8 = p.run(kModelInt8, 0, p.m);
+      CHECK(differing(bf, defined_bf16(p)) == 0);
+      CHECK(differing(i8, defined_int8(p)) == 0);
+      for (int64_t c = 0; c < p.n; ++c) {
+        const auto at = static_cast<size_t>(row * p.n + c);
+        CHECK_FALSE(std::isfinite(bf[at]));
+        CHECK(std::isnan(i8[at]));
+        plain[at] = bf[at];
+        plain8[at] = i8[at];
+      }
+      CHECK(differing(bf, plain) == 0);
+      CHECK(differing(i8, plain8) == 0);
+    }
+  }
+}
+
 TEST_CASE("tiles: more rows than a block") {
   Layer p(300, 18, 1500);
   const auto check = [&](const Set& s) {

@@ -1,4 +1,4 @@
-# aarch64, cross-compiled, under qemu: the kernels of every NEON set, demo models, C programs, packages, the wheel, the JAR.
+# aarch64, cross-compiled, under qemu: the kernels of every NEON set, the tests of kernels, plan, backend, runtime, capi and e2e, packages, bindings.
 # when: full
 packages build test aarch64
 tree="$BUILD/aarch64"
@@ -33,12 +33,13 @@ int8_by_processor() {
   done
 }
 check "int8 in plain NEON, with dot products, with smmla: the bytes of the scalar set" int8_by_processor
+check "inner loops of products multiply in 90 % of their slots" "$PYTHON" tests/bench/tile_loops.py "$tree" --objdump aarch64-linux-gnu-objdump
 
 [ "$FULL" = 1 ] || exit 0  # `--only aarch64` without --full: a short form
 build aarch64 dpi dpi_program || exit 1
 check "demo models, the program, C programs" tests/packaging/aarch64_test.sh "$tree"
-# Bundles of every op, raw values and precisions, through plan, runtime and kernels; the tests of those areas take the emulator many minutes.
-build aarch64 dpi_tests_e2e && run_ctest aarch64 -L e2e
+areas=(kernels plan backend runtime capi e2e)
+build aarch64 "${areas[@]/#/dpi_tests_}" && run_ctest aarch64 -L "^($(IFS="|"; echo "${areas[*]}"))\$"
 
 # The packages, of the same objects, and what is unpacked of them at work; then the wheel and the JAR: the commands of packaging/README.md.
 out="$BUILD/packages-arm64"
