@@ -7,7 +7,7 @@ whole=() swig=""
 if [ "$FULL" = 1 ]; then
   whole=(--whole libpython3-dev python3-numpy default-jre-headless)
   packages bindings packages
-  swig="$(packaging/swig.sh "$BUILD/swig")" || { swig=""; echo "skipped: the wheel and the JAR for arm64: no SWIG 4.2 or later"; count 0 0 1; }
+  swig="$(packaging/swig.sh "$BUILD/swig")" || { swig=""; echo "skipped: the wheel, the JAR and the Go module for arm64: no SWIG 4.2 or later"; count 0 0 1; }
 fi
 check "headers and archives of arm64" packaging/sysroot.sh "$BUILD/sysroot-arm64" "${whole[@]}" || exit 1
 configure aarch64 -DDPI_STABLE_SWIG="$swig" && build aarch64 bench_tests || exit 1
@@ -44,15 +44,15 @@ too_long='^(capi_lifetime_test[.]cpu|runtime_threads_test[.](ref|cpu))$'
 areas=(kernels plan backend runtime capi e2e)
 build aarch64 "${areas[@]/#/dpi_tests_}" && run_ctest aarch64 -L "^($(IFS="|"; echo "${areas[*]}"))\$" -E "$too_long"
 
-# The packages, of the same objects, and what is unpacked of them at work; then the wheel and the JAR: the commands of packaging/README.md.
+# The packages, of the same objects, and what is unpacked of them at work; then the wheel, the JAR and the Go module: the commands of packaging/README.md.
 out="$BUILD/packages-arm64"
 check "the .debs and .rpms for arm64" packaging/build.sh --arch arm64 --out "$out" --trees "$BUILD" --no-debug --jobs "$JOBS" -- -DDPI_DEVELOPER_MODE=ON || exit 0
 check "contents, dependencies, processor, rights, sums, links and manual pages of the .debs" "$PYTHON" tests/packaging/deb_test.py "$out"
 check "lintian finds nothing" lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$out"/*.deb
 check "the unpacked packages score, their samples compile" tests/packaging/arm64_test.sh "$out" "$BUILD/sysroot-arm64"
 [ -n "$swig" ] || exit 0
-build aarch64 dpi_jni dpi_python_package dpi_python_stable &&
-  configure release -DDPI_JAR_NATIVES="$tree/lib" && build release dpi_program dpi_java || exit 1
-check "one JAR for two processors, the wheel for arm64" tests/packaging/arm64_bindings_test.sh "$BUILD/release" "$tree" "$BUILD/sysroot-arm64"
+build aarch64 dpi_jni dpi_python_package dpi_python_stable score_csv score_batch &&
+  configure release -DDPI_JAR_NATIVES="$tree/lib" && build release dpi_program dpi_java dpi_go || exit 1
+check "one JAR for two processors, the wheel for arm64, the Go module" tests/packaging/arm64_bindings_test.sh "$BUILD/release" "$tree" "$BUILD/sysroot-arm64"
 configure release -DDPI_JAR_NATIVES= || exit 1  # the other stages look at this machine's
 exit 0
