@@ -48,7 +48,7 @@ constexpr const char* kOverflows = "bank_dcnv2.h5";  // products of its inputs: 
 
 /// Valid rows, of which some have 3e38 in every dense column.
 struct HugeRows : OneHotRows {
-  HugeRows(const dpi_model* m, int64_t rows, std::vector<int64_t> huge) : OneHotRows(m, rows) {
+  HugeRows(const dpi_model* m, int64_t rows, const std::vector<int64_t>& huge) : OneHotRows(m, rows) {
     const auto width = static_cast<size_t>(info_of(m).dense_dim);
     for (const int64_t r : huge) {
       for (size_t k = 0; k < width; ++k) dense[static_cast<size_t>(r) * width + k] = 3e38f;

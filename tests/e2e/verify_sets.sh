@@ -2,7 +2,7 @@
 # `dpi verify` of every demo and every recorded bundle, in each precision on each instruction set that the processor has: verify_sets.sh LEAST COMMAND...
 # COMMAND runs dpi, under an emulator if need be. So many pairs of precision and set as LEAST must have run.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 least="$1"
 shift
 bundles=(weights/demo/*.h5 tests/e2e/golden/*.h5 tests/e2e/op_bundles/*.h5)
