@@ -86,7 +86,7 @@ func (e *Endpoint) call(call func(c native.Call) int32) error {
 }
 
 // Set sets a key that endpoint.h lists under dpi_endpoint_set: keep_seconds, golden, warm_up_rows, follow_ms, back_off_ms,
-// update.bytes_per_second, update.spare_rows.
+// update.bytes_per_second, update.spare_rows, record.path, record.share, record.bytes, record.bytes_per_second.
 func (e *Endpoint) Set(key, value string) error {
 	if strings.IndexByte(key, 0) >= 0 || strings.IndexByte(value, 0) >= 0 {
 		return invalid("key %q of an endpoint holds a NUL byte", key)

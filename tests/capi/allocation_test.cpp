@@ -2,14 +2,18 @@
 // while it runs.
 #include <dpi/batcher.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <thread>
 
 #include "support/capi_support.hpp"
 #include "support/sanitizer.hpp"
+#include "support/sleep.hpp"
 
 // A sanitizer brings its own malloc.
 #define DPI_MALLOC_HOOK (!DPI_UNDER_ASAN && !DPI_UNDER_TSAN)
@@ -128,6 +132,31 @@ TEST_CASE("no allocation in a predict on an endpoint") {
   };
   for (const int64_t n : {1, 16}) CHECK(count_calls(predict, OneHotRows(m.get(), n), 50) == 0);
   dpi_endpoint_free(e);
+}
+
+TEST_CASE("no allocation in calls that are recorded") {
+  if (!DPI_MALLOC_HOOK) return;
+  // So short a path that a copy needs no memory.
+  const std::string name =
+      std::filesystem::temp_directory_path() / ("rec" + std::to_string(getpid() % 10000));
+  dpi_endpoint* e = nullptr;
+  const OptionsPtr o = options({{"max_contexts", "1"}, {"device", device()}});
+  REQUIRE(dpi_endpoint_create("recorded", o.get(), &e, nullptr) == DPI_OK);
+  for (const auto& [key, value] : Pairs{{"record.share", "1"}, {"record.path", name}})
+    REQUIRE(dpi_endpoint_set(e, key.c_str(), value.c_str(), nullptr) == DPI_OK);
+  REQUIRE(dpi_endpoint_load(e, demo("adult_widedeep.h5").c_str(), 0, nullptr) == DPI_OK);
+  const ModelPtr m = load("adult_widedeep.h5");
+  const auto predict = [e](const dpi_batch* b, float* out, size_t len) {
+    return dpi_endpoint_predict(e, b, out, len, nullptr, nullptr);
+  };
+  const OneHotRows rows(m.get(), 16);
+  for (int i = 0; i < 2; ++i) {  // the second time the file has the frame of the bundle
+    const long allocations = count_calls(predict, rows, 50);
+    if (i == 1) CHECK(allocations == 0);
+    sleep_ms(200);
+  }
+  dpi_endpoint_free(e);
+  CHECK(std::remove(name.c_str()) == 0);
 }
 
 TEST_CASE("no allocation in calls through a batcher") {

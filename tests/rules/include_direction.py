@@ -36,7 +36,7 @@ ROOMS = {
     "sdk/src/bundle/": ("hdf5", "manifest", "delta"),
     "sdk/src/plan/": ("analysis", "passes", "print"),
     "sdk/src/store/": ("", "abi", "redis", "rocksdb", "hot_keys", "tiered", "device_cache", "spread", "resident", "external", "host_tier"),
-    "sdk/src/runtime/": ("options", "request", "load", "engine", "execute", "model", "batch", "stream", "endpoint", "describe"),
+    "sdk/src/runtime/": ("options", "request", "record", "load", "engine", "execute", "model", "batch", "stream", "endpoint", "describe"),
     "sdk/tools/dpi/": ("shared", "csv", "commands", ""),
 }
 

@@ -44,7 +44,7 @@ class Endpoint(Closing):
 
     def set(self, key: str, value: object) -> None:
         """Sets a key that endpoint.h lists under dpi_endpoint_set: keep_seconds, golden, warm_up_rows, follow_ms, back_off_ms,
-        update.bytes_per_second, update.spare_rows."""
+        update.bytes_per_second, update.spare_rows, record.path, record.share, record.bytes, record.bytes_per_second."""
         with self._use as handle:
             _native.dpi_endpoint_set(handle, key, str(value))
 

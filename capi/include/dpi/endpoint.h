@@ -13,8 +13,9 @@
  * where every name is free again. dpi_endpoint_free releases nothing there.
  * Messages of component "endpoint", in the order of what happened:
  *   info   a version serves
- *   warn   a load failed; a rollback; a kept version was freed early; a followed folder cannot be read; a
- *          delta in the folder has no base there; a sound file in the folder is not loaded, and why
+ *   warn   a load failed; recording fails; a rollback; a kept version was freed early; a followed folder
+ *          cannot be read; a delta in the folder has no base there; a sound file in the folder is not loaded,
+ *          and why
  */
 #ifndef DPI_ENDPOINT_H
 #define DPI_ENDPOINT_H
@@ -46,9 +47,16 @@ DPI_API void dpi_endpoint_free(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  *   back_off_ms              1 ... 86400000   60000  the longest pause; each error doubles follow_ms
  *   update.bytes_per_second  0 ... 2^40       0      bytes that a load may read and copy; 0 = no limit
  *   update.spare_rows        0 ... 100        1      percent of free rows behind a table in memory
+ *   record.path              path | off       off    file of requests and scores (weights/RECORD.md)
+ *   record.share             0 ... 1          0.01   share of requests that are recorded
+ *   record.bytes             65536 ... 2^40   2^28   most bytes of a file; then it becomes PATH.1
+ *   record.bytes_per_second  0 ... 2^40       2^22   most bytes recorded per second; 0 = no limit
  * keep_seconds: a kept version goes earlier, with a message, if a new one does not fit beside it. back_off_ms
  * also bounds how long until a file is tried again. update.bytes_per_second counts tables, keys, deltas, and
- * what is hashed and folded. update.spare_rows: for rows that deltas change, of tables of 4 MiB or more. */
+ * what is hashed and folded. update.spare_rows: for rows that deltas change, of tables of 4 MiB or more.
+ * record.*: at once. A path begins or ends recording: a thread (dpi-record) writes, for `dpi replay`, what
+ * drawn calls copy into a buffer of 8 MiB. A file that is there becomes PATH.1 if it is a record file; else,
+ * or if another recorder writes it, DPI_E_INVALID_ARGUMENT, and nothing is recorded. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const char* key, const char* value,
                                                   dpi_error* error) DPI_NOEXCEPT;
 
@@ -171,6 +179,8 @@ DPI_API void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  *               forecast_bytes of those that serve or are kept, contexts included
  *   version     of the current version, 0 if none; with it digest, path, since_ms (of the epoch), bytes
  *               (forecast, all contexts), unhashed_bytes (of these, still to hash for the next delta)
+ *   recording   once record.path was set: path, share, recorded, bytes, dropped (full, rate, large, failed),
+ *               code and error of the last failure
  *   kept        the same of the kept version, and seconds_left
  *   loading     path, stage, done and total of a running load
  *   last_load   path, version, at_ms, seconds, code and error (0 and "" if it served)

@@ -11,6 +11,7 @@
 #include "runtime/batch/tickets.hpp"
 #include "runtime/batch/wait_word.hpp"
 #include "runtime/execute/flight.hpp"
+#include "runtime/record/record_buffer.hpp"
 
 namespace dpi {
 
@@ -23,6 +24,7 @@ struct Member {
   uint64_t deadline_ns = 0;                  // of a submitted one
   const volatile int32_t* cancel = nullptr;  // the same
   Status status;                             // of its scores
+  RecordBuffer::Entry* record = nullptr;     // of a submitted one that is drawn; ended by who delivers
 };
 
 struct alignas(128) Chunk {

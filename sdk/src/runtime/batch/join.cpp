@@ -243,6 +243,7 @@ Result<Lane::Room> Lane::pack(const Seat& seat, const BatchRequest& r, Ticket* t
     m.deadline_ns = r.control.deadline_ns;
     m.cancel = r.control.cancel;
     m.armed = shared_.tickets.arm(ticket, number);
+    if (model_.tap() != nullptr && model_.tap()->draws(came)) m.record = model_.tap()->begin(r.batch);
   }
   c.packed.set(seat.member + 1);
   return packed;
@@ -325,9 +326,19 @@ Status Lane::collect(const Seat& seat, const BatchRequest& r) {
   } catch (const std::bad_alloc&) {
     status = Status(m.status.code(), "");
   }
-  if (status.ok()) give_scores(c, m, r.out, r.control.logits, r.control.version);
+  if (status.ok()) {
+    give_scores(c, m, r.out, r.control.logits, r.control.version);
+    record(c, m, r);
+  }
   leave(c);
   return status;
+}
+
+/// A request whose caller waited, so its batch is still there.
+void Lane::record(const Chunk& c, const Member& m, const BatchRequest& r) const {
+  const RecordTap* const tap = model_.tap();
+  if (tap == nullptr || !tap->draws(m.came_ns)) return;
+  tap->record(r.batch, r.out, c.run_began_ns - std::min(c.run_began_ns, m.came_ns) + c.run_ns);
 }
 
 void Lane::give_scores(const Chunk& c, const Member& m, float* out, float* logits, uint64_t* version) const {

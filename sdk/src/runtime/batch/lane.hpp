@@ -86,6 +86,7 @@ class Lane final : public Model::Attachment {
   Status run_here(ContextPool::Lease& lease, const BatchRequest& request);
   Status wait_for_scores(const Seat& seat, const BatchRequest& request);
   Status collect(const Seat& seat, const BatchRequest& request);
+  void record(const Chunk& c, const Member& m, const BatchRequest& request) const;
   void give_scores(const Chunk& c, const Member& m, float* out, float* logits, uint64_t* version) const;
 
   // run.cpp
@@ -105,6 +106,7 @@ class Lane final : public Model::Attachment {
   void end_late(const Chunk& c, uint32_t members);
   bool deliver(Chunk& c, uint32_t members);
   void end(const Chunk& c, const Member& m, Status status, uint64_t run_ns);
+  static void end_record(const Chunk& c, Member& m, const float* out, uint64_t run_ns);
   Status run_single(Chunk& c, const Member& m, float* out, float* logits);
 
   BatchShared& shared_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "runtime/batch/lane.hpp"
 #include "runtime/batch/open_word.hpp"
@@ -217,9 +218,18 @@ bool Lane::deliver(Chunk& c, uint32_t members) {
       shared_.leave_to_threads(this, index_of(c), true);
       return false;
     }
+    end_record(c, m, m.status.ok() ? c.out.data() + m.rows.begin * model_.engine().heads() : nullptr,
+               c.run_ns);
     end(c, m, std::move(m.status), c.run_ns);
   }
   return true;
+}
+
+/// out: its scores, null where it has none. The tap lives as long as the lane, which has not been left yet.
+void Lane::end_record(const Chunk& c, Member& m, const float* out, uint64_t run_ns) {
+  if (m.record == nullptr) return;
+  const uint64_t waited = c.run_began_ns - std::min(c.run_began_ns, m.came_ns);
+  RecordTap::end(std::exchange(m.record, nullptr), out, waited + run_ns);
 }
 
 /// The end of a submitted request, if it has not ended otherwise.
@@ -241,17 +251,24 @@ void Lane::run_singles(uint32_t chunk) {
   const uint32_t members = c.members.get();
   const int64_t heads = model_.engine().heads();
   for (uint32_t i = 0; i < members; ++i) {
-    const Member& m = c.requests[i];
-    if (m.ticket == nullptr || m.ticket->word.load(std::memory_order_acquire) != m.armed) continue;
+    Member& m = c.requests[i];
+    if (m.ticket == nullptr) continue;
+    if (m.ticket->word.load(std::memory_order_acquire) != m.armed) {
+      end_record(c, m, nullptr, 0);
+      continue;
+    }
     count(shared_.again);
     const uint64_t began = monotonic_ns();
+    float* const out = c.out.data() + m.rows.begin * heads;
     Status ran;
     try {
-      ran = run_single(c, m, c.out.data() + m.rows.begin * heads, c.logits.data() + m.rows.begin * heads);
+      ran = run_single(c, m, out, c.logits.data() + m.rows.begin * heads);
     } catch (const std::bad_alloc&) {
       ran = given_up(Code::kOutOfMemory, "out of memory");
     }
-    end(c, m, std::move(ran), monotonic_ns() - began);
+    const uint64_t run_ns = monotonic_ns() - began;
+    end_record(c, m, ran.ok() ? out : nullptr, run_ns);
+    end(c, m, std::move(ran), run_ns);
   }
   leave(c, Chunk::kHeld - members);
 }

@@ -152,6 +152,7 @@ std::string Endpoint::status_json() const {
     w.end_object();
   }
   write_history(&w, history_);
+  if (recorder_->was_on()) recorder_->describe(&w);
   if (folder_.is_followed()) folder_.describe(&w);
   if (!stream.empty()) w.field_json("stream", stream);
   w.end_object();

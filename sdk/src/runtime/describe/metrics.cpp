@@ -65,6 +65,21 @@ void write_held(const char* name, const HeldBytes& held, const MetricLabels& lab
   }
 }
 
+/// Zeros too: an alert on a rise needs a first value.
+void write_recording(const Recorder& recorder, const MetricLabels& labels, MetricsPage* page) {
+  if (!recorder.was_on()) return;
+  const Recorder::Counts c = recorder.counts();
+  page->counter("dpi_recorded_requests", "Requests written to record files.", labels,
+                std::to_string(c.recorded));
+  page->counter("dpi_recorded_bytes", "Bytes written to record files.", labels, std::to_string(c.bytes));
+  for (size_t i = 0; i < Recorder::kCauses; ++i) {
+    MetricLabels of_cause = labels;
+    of_cause.emplace_back("cause", Recorder::name_of(i));
+    page->counter("dpi_record_dropped", "Requests that were drawn and not recorded.", of_cause,
+                  std::to_string(c.dropped[i]));
+  }
+}
+
 }  // namespace
 
 void Model::write_metrics(const std::string& label, MetricsPage* page) const {
@@ -87,6 +102,7 @@ void Endpoint::write_metrics(const std::string& label, MetricsPage* page) const 
   page->gauge("dpi_endpoint_forecast_bytes",
               "Forecast for the versions that serve or are kept, with all contexts.", labels,
               std::to_string(forecast_bytes()));
+  write_recording(*recorder_, labels, page);
   if (serving_ == nullptr) return;
   page->counters(serving_->model->counters_json(), labels,
                  {"calls", "rows", "nonfinite_rows", "waits", "errors"});

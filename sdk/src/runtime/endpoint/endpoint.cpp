@@ -77,11 +77,13 @@ Endpoint::~Endpoint() {
   }
   retire(std::move(kept));
   retire(std::move(serving));
+  recorder_->close();  // models that callers hold record no more
   if (named_) options_.environment->give_name_back(name_);
 }
 
 Status Endpoint::set(std::string_view key, std::string_view value) {
   DPI_RETURN_IF_ERROR(check_process());
+  if (Recorder::knows(key)) return recorder_->set(key, value);
   const std::lock_guard<std::mutex> lock(state_mutex_);
   DPI_RETURN_IF_ERROR(set_setting(&settings_, key, value));
   if (key == "keep_seconds" && kept_ != nullptr)

@@ -33,6 +33,7 @@
 #include "runtime/endpoint/settings.hpp"
 #include "runtime/endpoint/update.hpp"
 #include "runtime/endpoint/version.hpp"
+#include "runtime/record/recorder.hpp"
 
 namespace dpi {
 
@@ -119,6 +120,7 @@ class Endpoint final : public Observed {
   void note_failure(const Update& update, const Status& status, uint64_t began_ns) noexcept;
   void note_event(EndpointEvent::Kind kind, const std::string& path, uint64_t number, uint64_t from,
                   double seconds, const Status& why) noexcept;
+  void note_recording(const Status& failed) noexcept;
   void write_messages() noexcept;
   /// Without memory for its text a message is not told: what it tells of has happened.
   template <class Text>
@@ -196,6 +198,8 @@ class Endpoint final : public Observed {
   const std::shared_ptr<EndpointCounts> counts_ = std::make_shared<EndpointCounts>();
   FollowedFolder folder_;
   UpdateChooser chooser_;  // the thread's own
+  const std::shared_ptr<Recorder> recorder_ =
+      std::make_shared<Recorder>([this](const Status& failed) { note_recording(failed); });
   std::thread thread_;
 
   std::mutex subscribe_mutex_;       // held while a subscription comes or goes; before all others

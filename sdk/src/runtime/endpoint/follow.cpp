@@ -66,6 +66,12 @@ void Endpoint::work() {
   const FloatEnvironment standard;  // a thread begins with its starter's
   std::unique_lock<std::mutex> lock(state_mutex_);
   while (!stopping()) {
+    if (!messages_.empty() && !writing_messages_) {
+      lock.unlock();
+      write_messages();
+      lock.lock();
+      continue;
+    }
     const uint64_t due = next_due();
     if (due == UINT64_MAX) {
       changed_.wait(lock);

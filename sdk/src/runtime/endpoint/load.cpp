@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/json_text.hpp"
 #include "runtime/endpoint/endpoint.hpp"
+#include "runtime/record/record_schema.hpp"
 
 namespace dpi {
 
@@ -25,6 +27,35 @@ uint64_t common_bytes(const Engine& a, const Engine& b) {
     bytes += t.rows.bytes != 0 ? t.rows.bytes : b.memory().host_tier + b.memory().host_tier_shared;
   }
   return bytes;
+}
+
+RecordPart part_of(int32_t slots, int32_t columns) {
+  return {static_cast<uint32_t>(slots), static_cast<uint32_t>(columns)};
+}
+
+/// The part that records of the model's calls have in common.
+std::shared_ptr<RecordSource> record_source(const Model& model, const Bundle& bundle) {
+  const Engine& e = model.engine();
+  const BatchColumns& c = e.schema().columns;
+  auto source = std::make_shared<RecordSource>();
+  source->bundle = bundle.content_hash();
+  source->number = model.version();
+  source->schema = record_schema(bundle);
+  source->schema_digest = record_schema_digest(source->schema);
+  source->whole = part_of(c.n_slots, c.n_columns);
+  source->item = part_of(c.n_item_slots, c.n_item_columns);
+  source->shared = part_of(c.n_shared_slots, c.n_shared_columns);
+  source->heads = static_cast<uint32_t>(e.heads());
+  JsonWriter info;
+  info.begin_object();
+  info.field("model", bundle.manifest().name);
+  info.field("backend", e.api().name);
+  info.field("device", e.caps().device_name);
+  for (const auto& [key, value] : option_values(e.options()))
+    if (key == "precision" || key == "determinism" || key == "isa") info.field(key, value);
+  info.end_object();
+  source->info = info.take();
+  return source;
 }
 
 }  // namespace
@@ -217,6 +248,7 @@ Result<std::unique_ptr<Version>> Endpoint::build(const Update& update, size_t* f
   version->origin = next.origin;
   version->bytes = f.kept() + f.shared + f.host_tier_shared + f.all_contexts();
   version->counts = std::make_shared<EndpointCounts::OfVersion>(counts_);
+  version->model->set_tap(recorder_->tap(record_source(*version->model, *next.origin->bundle)));
   version->model->set_at_close([counts = version->counts](const Model& m) { counts->close(m); });
   return version;
 }

@@ -47,6 +47,18 @@ void Endpoint::note_event(EndpointEvent::Kind kind, const std::string& path, uin
   }
 }
 
+/// By the recorder's thread. The endpoint's writes the message: a callback may set the path anew, which waits
+/// for the recorder's.
+void Endpoint::note_recording(const Status& failed) noexcept {
+  try {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    messages_.push_back({LogLevel::kWarn, "recording fails, requests are dropped: " + failed.message()});
+    changed_.notify_all();
+  } catch (const std::bad_alloc&) {
+    return;  // the status has it
+  }
+}
+
 /// A thread that finds another one at it leaves its messages to that one. So does a log callback that rolls
 /// back.
 void Endpoint::write_messages() noexcept {

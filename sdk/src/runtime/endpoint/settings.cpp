@@ -46,6 +46,7 @@ Status set_setting(EndpointSettings* settings, std::string_view key, std::string
   }
   std::string known = "golden";
   for (const Number& n : kNumbers) known += std::string(", ") + n.key;
+  known += ", record.path, record.share, record.bytes, record.bytes_per_second";
   return {Code::kNotFound, "unknown key '" + std::string(key) + "' of an endpoint; known: " + known};
 }
 

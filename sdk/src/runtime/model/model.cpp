@@ -258,6 +258,8 @@ Status Model::run(ContextPool::Lease& lease, const Batch& batch, float* out, con
   const uint64_t took = monotonic_ns() - lease.began_ns();
   lease.times().record(took, lease.waited_ns(), batch.item.rows, sampled ? &stages : nullptr);
   if (is_slow(took)) keep_slow(lease, batch, {took, misses, &stages, status.code()});
+  if (tap_ != nullptr && status.ok() && batch.item.rows > 0 && tap_->draws(lease.began_ns()))
+    tap_->record(batch, out, took);
   return status;
 }
 
@@ -403,6 +405,7 @@ void Model::close() {
   std::vector<ContextPool*>().swap(own_);  // empty: contexts and raw rows keep their model alive
   std::vector<std::shared_ptr<RawCounters>>().swap(raw_);
   slow_.reset();
+  tap_.reset();
   pool_->forget_counts();
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/execute/context_pool.hpp"
 #include "runtime/execute/slow_calls.hpp"
 #include "runtime/model/raw_counters.hpp"
+#include "runtime/record/recorder.hpp"
 
 namespace dpi {
 
@@ -140,6 +141,11 @@ class Model final : public Observed {
   /// nothing. The callback may call the library, so no lock may be held here.
   void report_events() const noexcept;
 
+  /// Calls from now on are recorded, those that are drawn. Before anybody calls the model.
+  void set_tap(std::unique_ptr<RecordTap> tap) { tap_ = std::move(tap); }
+  /// Null: nothing is recorded.
+  const RecordTap* tap() const { return tap_.get(); }
+
   std::string schema_json() const;
   std::string info_json() const;
   std::string counters_json() const;
@@ -191,6 +197,7 @@ class Model final : public Observed {
   Attached attached_[kAttachments];
   uint64_t slow_ns_ = 0;  // 0: no call is kept
   std::unique_ptr<SlowCalls> slow_;
+  std::unique_ptr<RecordTap> tap_;
   std::mutex warm_up_mutex_;
   std::vector<std::unique_ptr<FeatureEncoder>> encoders_;
   HeldCount encoders_held_;

@@ -65,7 +65,7 @@ public final class Endpoint implements AutoCloseable {
 
   /**
    * Any key that the C header lists under dpi_endpoint_set: keep_seconds, golden, warm_up_rows, follow_ms, back_off_ms,
-   * update.bytes_per_second, update.spare_rows.
+   * update.bytes_per_second, update.spare_rows, record.path, record.share, record.bytes, record.bytes_per_second.
    */
   public Endpoint set(String key, String value) {
     CallBlock call = new CallBlock();
