@@ -35,7 +35,7 @@ PAGES = "api contribute errors faq fresh go_api index install options plans prog
 EXAMPLES = "usr/share/doc/libdpi-dev/examples"
 SAMPLES = """README.md services.md go/go.mod go/scoreservice/main.go java/Score.java java/ScoreCandidates.java java/scoreservice/ScoringService.java
     prometheus/dashboard.json prometheus/dpi.rules.yml python/score_csv.py python/score_candidates.py""".split()
-COMMANDS = "bench delta devices diff inspect keygen plan predict repack sign store verify".split()
+COMMANDS = "bench delta devices diff inspect keygen plan predict repack replay sign store verify".split()
 
 # Patterns, each of which must match, and which together match every file; the dependencies.
 EXPECTED = {

@@ -6,13 +6,15 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 from conftest import PROGRAM, ROOT
+from record_files import Endpoint
 from test_predict import HEADER
 
 ROWS = HEADER.strip() + ",label,clicked,session\n1,1,1|2,0.5,0,1,1,0,a\n2,2|3,,-1,1,0,0,1,b\n0,,4|4|4,0,0.5,0.5,1,1,a\n"
-COMMANDS = ["inspect", "plan", "predict", "diff", "verify", "bench", "devices"]
+COMMANDS = ["inspect", "plan", "predict", "diff", "replay", "verify", "bench", "devices"]
 
 
 def block(path):
@@ -42,6 +44,9 @@ def desk(bundle, tmp_path):
     for name in ("ctr.h5", "model.h5", "monday.h5", "tuesday.h5", "smaller.h5"):
         shutil.copy(bundle, work / name)
     shutil.copy(ROOT / "tests/bundle/data/small.h5", work / "ranking.h5")  # has features of the user
+    with Endpoint(share=1, path=work / "requests.rec") as e:
+        e.load(bundle)
+        e.predict({"flags": 0, "rows": 2, "item_ids": np.ones(6, "i8"), "item_dense": np.ones((2, 3), "f4")}, 2)
     (work / "rows.csv").write_text(ROWS)
     (work / "rows.csv.gz").write_bytes(gzip.compress(ROWS.encode()))
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-COMMANDS = ["inspect", "plan", "predict", "diff", "verify", "bench", "devices", "keygen", "sign", "repack", "store"]
+COMMANDS = ["inspect", "plan", "predict", "diff", "replay", "verify", "bench", "devices", "keygen", "sign", "repack", "store"]
 
 
 def test_help_has_examples_and_exit_codes(dpi):

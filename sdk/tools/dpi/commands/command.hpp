@@ -45,6 +45,15 @@ struct DiffArgs {
   bool limited() const { return limit >= 0; }
 };
 
+struct ReplayArgs {
+  CommonFlags common;
+  std::string file, bundle;
+  bool json = false;
+  double limit = -1;  // below 0: none
+
+  bool limited() const { return limit >= 0; }
+};
+
 struct VerifyArgs {
   CommonFlags common;
   std::string bundle;
@@ -108,6 +117,7 @@ int inspect(const InspectArgs& args);
 int plan(const PlanArgs& args);
 int predict(const PredictArgs& args);
 int diff(const DiffArgs& args);
+int replay(const ReplayArgs& args);
 int verify(const VerifyArgs& args);
 int bench(const BenchArgs& args);
 int devices(const DevicesArgs& args);

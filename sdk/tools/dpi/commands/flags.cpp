@@ -132,6 +132,19 @@ void add_diff(CLI::App* app, Command* run) {
   sub->callback([args, run] { *run = [args] { return diff(*args); }; });
 }
 
+void add_replay(CLI::App* app, Command* run) {
+  auto args = std::make_shared<ReplayArgs>();
+  CLI::App* sub =
+      app->add_subcommand("replay", "Score recorded requests again and compare scores and latency");
+  sub->footer(kReplayFooter);
+  sub->add_option("file", args->file, "a file that an endpoint recorded (record.path)")->required();
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--limit", args->limit, "exit status 4 when a score moved by more")->check(not_negative());
+  sub->add_flag("--json", args->json, "as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return replay(*args); }; });
+}
+
 void add_verify(CLI::App* app, Command* run) {
   auto args = std::make_shared<VerifyArgs>();
   CLI::App* sub = app->add_subcommand("verify", "Check a bundle's digests and recompute its golden rows");
@@ -324,6 +337,7 @@ void add_commands(CLI::App* app, Command* run) {
   add_plan(app, run);
   add_predict(app, run);
   add_diff(app, run);
+  add_replay(app, run);
   add_verify(app, run);
   add_bench(app, run);
   add_devices(app, run);

@@ -8,6 +8,7 @@ inline constexpr const char* kFooter = R"(Examples:
   dpi predict model.h5 rows.csv --raw --label clicked --summary
   dpi predict model.h5 rows.csv > scores.csv
   dpi diff monday.h5 tuesday.h5 rows.csv --request session
+  dpi replay requests.rec tuesday.h5
   dpi plan model.h5 --dot | dot -Tsvg > plan.svg
   dpi verify model.h5 --device cpu
   dpi bench model.h5 --batch 1,64,1024 --callers 1,2
@@ -70,6 +71,22 @@ Examples:
   dpi diff monday.h5 tuesday.h5 rows.csv
   dpi diff monday.h5 tuesday.h5 rows.csv --raw --request session --label clicked
   dpi diff model.h5 smaller.h5 rows.csv --limit 0.01 --json)";
+
+inline constexpr const char* kReplayFooter =
+    R"(Scores the requests of a record file (endpoint settings record.*; format: weights/RECORD.md) with the bundle, one call each, and
+compares the scores with those recorded: rows with the same bits, means, |replayed - recorded|, and the latency of both. The same bundle
+gives the same bits on the same machine with the same options; requests that shared a batcher's chunk do so with determinism=strict.
+Another bundle must have the same schema: features, vocabularies, encoders and heads.
+
+A file that is still being written, or whose writer was killed, is replayed up to its last whole request, and the output says so. A
+damaged file is refused, with the byte (exit status 2).
+
+--limit ends with exit status 4 when a score moved by more: for a script that decides on a swap.
+
+Examples:
+  dpi replay requests.rec monday.h5
+  dpi replay requests.rec tuesday.h5 --limit 0.05 --json
+  dpi replay requests.rec monday.h5 --device ref)";
 
 inline constexpr const char* kVerifyFooter =
     R"(Checks digest and hash of every byte and loads the model. Then it scores the golden rows and compares scores and logits with those
