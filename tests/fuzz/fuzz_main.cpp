@@ -59,8 +59,8 @@ __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t*
   return 0;
 }
 
-#if defined(DPI_FUZZ_BUNDLE) || \
-    defined(DPI_FUZZ_DELTA)  // where there is none, libFuzzer's own mutations are left as they are
+#if defined(DPI_FUZZ_BUNDLE) || defined(DPI_FUZZ_DELTA) || \
+    defined(DPI_FUZZ_RECORD)  // where there is none, libFuzzer's own mutations are left as they are
 __attribute__((visibility("default"))) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size,
                                                                       size_t max_size, unsigned seed) {
   return target().mutate(data, size, max_size, seed, LLVMFuzzerMutate);

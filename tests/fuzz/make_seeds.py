@@ -6,9 +6,11 @@ array), and inputs of the other targets.
 
 import pathlib
 import re
+import struct
 import sys
 
 import numpy as np
+import xxhash
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -239,6 +241,40 @@ def write_deltas(folder):
     return out
 
 
+def record_frame(kind, payload, at):
+    head = struct.pack("<IIQQ", kind, 0, len(payload), xxhash.xxh3_64(payload).intdigest())
+    return head + struct.pack("<Q", xxhash.xxh3_64(head, seed=at).intdigest()) + payload
+
+
+def record_request(flags, rows, users=0):
+    """For adult_widedeep.h5: 8 slots and 6 columns, all in the item part."""
+    pad = lambda b: b + bytes(-len(b) % 8)
+    out = struct.pack("<IIqQqqqqIIIIII", 0, flags, 0, 1000, rows, 8 * rows, users, 0, 8, 6, 0, 0, 1, 0) + struct.pack(f"<{8 * rows}q", *([1] * 8 * rows))
+    out += struct.pack(f"<{8 * rows + 1}q", *range(8 * rows + 1)) if flags & 4 else b""
+    out += struct.pack(f"<{8 * rows}f", *([1.0] * 8 * rows)) if flags & 8 else b""
+    out += struct.pack(f"<{6 * rows}f", *([0.5] * 6 * rows))
+    out += struct.pack(f"<{users + 1}q", *range(users), rows) if flags & 1 else b""
+    return out + pad(struct.pack(f"<{rows}f", *([0.25] * rows)))
+
+
+def write_records(folder):
+    """Record files (weights/RECORD.md): each form of a request, an ended file, one that is cut."""
+    folder.mkdir(parents=True, exist_ok=True)
+    head = b"DPIRECD\0" + struct.pack("<IIqQ", 1, 0, 0, 1)
+    head += struct.pack("<Q", xxhash.xxh3_64(head).intdigest())
+    schema, info = b'{"features":[],"heads":[]}', b"{}"
+    bundle = bytes(32) + struct.pack("<QQII", 1, xxhash.xxh3_64(schema).intdigest(), len(schema), len(info)) + schema + info
+    bundle += bytes(-len(bundle) % 8)
+    requests = {"plain": [record_request(0, 2)], "bags": [record_request(4, 1), record_request(12, 3)], "slots": [record_request(2, 2)],
+                "users": [record_request(5, 3, 2), record_request(1, 1, 1)], "none": []}
+    for name, payloads in requests.items():
+        data = head
+        for payload in [bundle, *payloads]:
+            data += record_frame(1 if payload is bundle else 2, payload, len(data))
+        (folder / f"seed_{name}_cut").write_bytes(data[:-5])
+        (folder / f"seed_{name}").write_bytes(data + record_frame(3, struct.pack("<QQ", len(payloads), 0), len(data)))
+
+
 def write_texts(folder, texts):
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -249,6 +285,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     files = write_bundles(folder / "bundle")
     files += write_deltas(folder / "delta")
+    write_records(folder / "record")
     write_texts(folder / "csv", CSV)
     write_texts(folder / "http", HTTP)
     write_texts(folder / "tuning", {"table": TABLE})

@@ -17,8 +17,8 @@
 namespace dpi::fuzz {
 namespace {
 
-constexpr const Target* kTargets[] = {&kBundleTarget,  &kCapiTarget,   &kRowsTarget, &kCsvTarget,
-                                      &kOptionsTarget, &kTuningTarget, &kDeltaTarget};
+constexpr const Target* kTargets[] = {&kBundleTarget,  &kCapiTarget,   &kRowsTarget,  &kCsvTarget,
+                                      &kOptionsTarget, &kTuningTarget, &kDeltaTarget, &kRecordTarget};
 
 std::vector<std::string> files_of(int argc, char** argv) {
   std::vector<std::string> out;

@@ -2,7 +2,7 @@
 # Fuzzes with libFuzzer: builds every target with clang 19, the whole library under coverage, AddressSanitizer and
 # UndefinedBehaviorSanitizer; runs each from the seeds and the committed corpus; makes the corpus minimal again.
 #
-#   tests/fuzz/run.sh MINUTES [TARGET...]        whole minutes; targets: bundle delta capi rows csv options tuning http (default: all)
+#   tests/fuzz/run.sh MINUTES [TARGET...]        whole minutes; targets: bundle delta capi rows csv options tuning record http (default: all)
 #
 #   --keep         after MINUTES, or in their place: leaves tests/fuzz/corpus as it is
 #   FUZZ_OUT=DIR   where found inputs, findings and logs go (default: build/fuzz/runs)
@@ -16,8 +16,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 ROOT="$PWD"
 . tests/run.d/configure.sh
 
-ALL=(bundle delta capi rows csv options tuning http)
-declare -A MOST=([bundle]=16384 [delta]=65536 [capi]=2048 [rows]=2048 [csv]=2048 [options]=512 [tuning]=2048)
+ALL=(bundle delta capi rows csv options tuning record http)
+declare -A MOST=([bundle]=16384 [delta]=65536 [capi]=2048 [rows]=2048 [csv]=2048 [options]=512 [tuning]=2048 [record]=4096)
 LIMITS=(-timeout=600 -report_slow_units=600 -rss_limit_mb=2048 -malloc_limit_mb=512)
 
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }

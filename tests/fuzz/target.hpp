@@ -23,6 +23,6 @@ struct Target {
 };
 
 extern const Target kBundleTarget, kCapiTarget, kRowsTarget, kCsvTarget, kOptionsTarget, kTuningTarget,
-    kDeltaTarget;
+    kDeltaTarget, kRecordTarget;
 
 }  // namespace dpi::fuzz
