@@ -16,7 +16,7 @@ import blocks
 
 LEXERS = {"sh": "bash", "text": "text", "csv": "text", "dockerfile": "docker"}
 NAME = re.compile(r"\b(?:dpi_|DPI_)\w+")
-NOT_OF_THE_HEADER = re.compile(r"dpi_export|dpi_jni|dpi_cuda|dpi_\w+_total|dpi_\w+_seconds|dpi_(?:call|chunk)_rows|dpi_record|dpi_http_\w+|dpi_build_info|dpi_parked_now|dpi_endpoint_(?:refused|folder_unreadable|forecast_bytes)"
+NOT_OF_THE_HEADER = re.compile(r"dpi_export|dpi_jni|dpi_cuda|dpi_\w+_total|dpi_\w+_seconds|dpi_(?:call|chunk)_rows|dpi_http_\w+|dpi_build_info|dpi_parked_now|dpi_endpoint_(?:refused|folder_unreadable|forecast_bytes)"
                                r"|dpi_store_node_open|dpi_(?:model|endpoint)_held_bytes|dpi_model_(?:host_bytes|device_bytes|version|since_seconds)|DPI_(?:BACKEND_DIR|JAR|CUDA|GO)")
 
 
