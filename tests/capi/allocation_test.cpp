@@ -143,7 +143,7 @@ TEST_CASE("no allocation in calls that are recorded") {
   const OptionsPtr o = options({{"max_contexts", "1"}, {"device", device()}});
   REQUIRE(dpi_endpoint_create("recorded", o.get(), &e, nullptr) == DPI_OK);
   for (const auto& [key, value] : Pairs{{"record.share", "1"}, {"record.path", name}})
-    REQUIRE(dpi_endpoint_set(e, key.c_str(), value.c_str(), nullptr) == DPI_OK);
+    REQUIRE(dpi_endpoint_set(e, key, value.c_str(), nullptr) == DPI_OK);
   REQUIRE(dpi_endpoint_load(e, demo("adult_widedeep.h5").c_str(), 0, nullptr) == DPI_OK);
   const ModelPtr m = load("adult_widedeep.h5");
   const auto predict = [e](const dpi_batch* b, float* out, size_t len) {
