@@ -260,7 +260,7 @@ HOSTILE = {
     "an offset too many": (lambda m, s: s.update({"/tables/9.offset": np.ones(len(s["/tables/9.rows"]), "u2")}), "has an offset"),
     "a scale too many": (lambda m, s: s.update({"/tables/0.scale": np.ones(len(s["/tables/0.rows"]), "f4")}), "has a scale"),
     "a scale too short": (_put("/tables/3.scale", lambda a: a[:-1]), "/tables/3.scale: is", "expected"),
-    "a table that is not there": (lambda m, s: s.update({"/tables/7.rows": s["/tables/0.rows"]}), "/tables/7.rows: is not part of"),
+    "a table that is not there": (lambda m, s: s.update({"/tables/10.rows": s["/tables/0.rows"]}), "/tables/10.rows: is not part of"),
     "a number with a zero": (lambda m, s: s.update({"/tables/00.rows": s["/tables/0.rows"]}), "/tables/00.rows: is not part of"),
     "an unknown part": (lambda m, s: s.update({"/tables/0.rank": s["/tables/0.at"]}), "/tables/0.rank: is not part of"),
     "an unknown part of new": (lambda m, s: s.update({"/new/more": s["/new/runs"]}), "/new/more: is not part of"),
