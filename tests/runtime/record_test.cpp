@@ -132,6 +132,7 @@ TEST_CASE("callers at once: what is kept comes out whole, once each") {
   std::atomic<int> running{kCallers};
   std::vector<uint64_t> kept(kCallers, 0);
   std::vector<std::thread> callers;
+  callers.reserve(kCallers);
   for (int t = 0; t < kCallers; ++t) {
     callers.emplace_back([&, t] {
       for (uint64_t i = 0; i < kEach; ++i) {
