@@ -31,7 +31,7 @@ EndpointPtr following(const Folder& folder, dpi_env* env = nullptr) {
 
 bool serves(dpi_endpoint* e, uint64_t number) {
   Error error;
-  const dpi_status s = dpi_endpoint_wait(e, number, in_ms(120'000), &error);  // an emulator takes long
+  const dpi_status s = dpi_endpoint_wait(e, number, in_ms(30'000), &error);
   INFO(error.text());
   CHECK(s == DPI_OK);
   return dpi_endpoint_version(e) == number;
