@@ -375,7 +375,7 @@ def key_faults(path):
     yield "external_digest", rebuild(path, lambda f, m: m["tables"].append({**external, "digest": "12"}), 1), BAD, "digest"
     yield "external_default_short", rebuild(path, lambda f, m: m["tables"].append({**external, "default": [1, 2]}), 1), BAD, "default"
     yield "external_default_huge", rebuild(path, lambda f, m: m["tables"].append({**external, "default": [1, 2, 1e39]}), 1), BAD, "default"
-    for dtype, beyond in (("f16", 65505.0), ("bf16", -3.4e38)):
+    for dtype, beyond in (("f16", 65505.0), ("bf16", -3.4e38), ("i4", 1e6), ("i2", -65600.0)):
         far = {**external, "dtype": dtype, "default": [1, 2, beyond]}
         yield f"external_default_{dtype}", rebuild(path, lambda f, m, far=far: m["tables"].append(far), 1), BAD, f"range of {dtype}"
     yield "stored_default", edit("tables", "weight", default=[0]), UNSUPPORTED, "default"

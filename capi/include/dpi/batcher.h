@@ -148,7 +148,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_batcher_poll(dpi_batcher* batcher, dpi_comp
                                                   int64_t timeout_us, size_t* count,
                                                   dpi_error* error) DPI_NOEXCEPT;
 /* An eventfd for poll(2), epoll or select: readable while completions wait for dpi_batcher_poll, and once the
- * batcher is closed. It may be readable once more after the last was taken: a poll then takes 0 and ends that.
+ * batcher is closed. It may be readable once more after the last was taken: a poll takes 0 and ends that.
  * Neither read nor close it; it goes with the batcher. -1 without a batcher. */
 DPI_API int32_t dpi_batcher_fd(const dpi_batcher* batcher) DPI_NOEXCEPT;
 

@@ -41,6 +41,8 @@ Status check_scalar(const OpChecker& c, const kernels::MultiLookupAttrs& a, cons
   const int64_t dim = c.op().tables[static_cast<size_t>(f.table)].dim;
   DPI_RETURN_IF_ERROR(
       c.require(f.count <= dim, "a scalar field's count", number(f.count), "at most " + number(dim)));
+  if (kernels::row_form(c.op().tables[static_cast<size_t>(f.table)].dtype).whole)  // read as whole rows
+    DPI_RETURN_IF_ERROR(c.require(f.count == dim, "a scalar field's count", number(f.count), number(dim)));
   return check_columns(c, "a scalar field's channels", f.first_channel, f.count, a.n_channels);
 }
 

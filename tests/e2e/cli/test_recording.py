@@ -21,6 +21,11 @@ def bundle(tmp_path_factory):
     return made(tmp_path_factory)
 
 
+def wide_request(rows):
+    return {"flags": 0, "rows": rows, "item_ids": np.ones(3 * rows, "i8"), "item_offsets": np.arange(3 * rows + 1), "users": 0, "stride": 6,
+            "wide": np.zeros((rows, 6), np.float32)}
+
+
 def test_a_file_holds_the_requests_as_they_were_given(tmp_path, bundle):
     path, asked = record(tmp_path, bundle, 60)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -267,6 +272,65 @@ def test_a_forked_child_leaves_the_file_alone(tmp_path, bundle):
     assert read_file((tmp_path / "r").read_bytes())[2] == (2, 0)
 
 
+def test_files_rotate_while_a_forked_child_lives(tmp_path, bundle):
+    rng = np.random.default_rng(16)
+    with Endpoint(share=1, bytes=65536, path=tmp_path / "r") as e:
+        e.load(bundle)
+        ask(e, draw(rng))
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        try:
+            for _ in range(300):
+                ask(e, draw(rng))
+            e.set("record.path", "off")
+            e.set("record.path", tmp_path / "r")
+            ask(e, draw(rng))
+            assert e.status()["recording"]["dropped"]["failed"] == 0
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert len(read_file((tmp_path / "r").read_bytes())[1]) == 1
+
+
+def test_a_file_without_requests_takes_no_recordings_place(tmp_path, bundle):
+    path, _ = record(tmp_path, bundle, 5)
+    for begun in (b"", None):  # left by a full disk; by a start without requests
+        if begun is not None:
+            path.rename(f"{path}.1")
+            path.write_bytes(begun)
+        with Endpoint(share=1, path=path):
+            pass
+        assert len(read_file(pathlib.Path(f"{path}.1").read_bytes())[1]) == 5
+    pathlib.Path(f"{path}.1").write_text("somebody's log")
+    path.unlink()
+    with Endpoint(share=1) as e, pytest.raises(RuntimeError, match="no record file"):
+        e.set("record.path", path)
+
+
+def test_a_limit_begins_with_a_whole_second(tmp_path, bundle):
+    request = draw(np.random.default_rng(17))
+    with Endpoint(share=1, bytes_per_second=0, path=tmp_path / "r") as e:
+        e.load(bundle)
+        for _ in range(2000):
+            ask(e, request)
+        e.set("record.bytes_per_second", 100_000)
+        ask(e, request)
+        assert e.status()["recording"]["dropped"]["rate"] == 0
+
+
+def test_a_request_that_fits_no_file_ends_none(tmp_path, bundle):
+    rng = np.random.default_rng(18)
+    with Endpoint(share=1, bytes_per_second=0, bytes=65536, path=tmp_path / "r") as e:
+        e.load(bundle)
+        for _ in range(5):
+            ask(e, draw(rng))
+            ask(e, wide_request(2000))
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+    assert len(read_file((tmp_path / "r").read_bytes())[1]) == 5
+
+
 def test_the_metrics_have_what_the_status_has(tmp_path, bundle):
     with Endpoint(share=1, bytes_per_second=0, bytes=65536) as e:
         e.load(bundle)
@@ -281,9 +345,7 @@ def test_the_metrics_have_what_the_status_has(tmp_path, bundle):
         e.set("record.path", tmp_path / "r")
         for _ in range(5):
             ask(e, draw(np.random.default_rng(14)))
-        rows = 2000  # a request that no file of this size holds
-        wide = np.zeros((rows, 6), np.float32)
-        ask(e, {"flags": 0, "rows": rows, "item_ids": np.ones(3 * rows, "i8"), "item_offsets": np.arange(3 * rows + 1), "users": 0, "stride": 6, "wide": wide})
+        ask(e, wide_request(2000))  # no file of this size holds it
         deadline = time.monotonic() + 30
         while e.status()["recording"]["recorded"] < 5 or not e.status()["recording"]["dropped"]["large"]:
             assert time.monotonic() < deadline

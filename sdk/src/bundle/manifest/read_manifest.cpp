@@ -4,6 +4,7 @@
 #include <map>
 
 #include <dpi/kernels/narrow.hpp>
+#include <dpi/kernels/row_decode.hpp>
 
 #include "bundle/content_hash.hpp"
 #include "bundle/manifest/json_lists.hpp"
@@ -42,8 +43,21 @@ bool good_digest(std::string_view text) {
 
 /// False for a value that `type` would round to infinity. Such a row is refused, as the exporter does.
 bool holds(kernels::DType type, float v) {
-  if (type == kernels::DType::kF16 || kernels::row_form(type).offset_bytes > 0) return std::fabs(v) <= 65504;
+  if (type == kernels::DType::kF16) return std::fabs(v) <= 65504;
   return type != kernels::DType::kBF16 || kernels::bf16_holds(v);
+}
+
+/// The same of a row that is not empty: one with an offset needs f16 to hold that and its scale.
+bool holds_row(kernels::DType type, const std::vector<double>& row) {
+  const kernels::RowForm& form = kernels::row_form(type);
+  if (form.offset_bytes == 0)
+    return std::all_of(row.begin(), row.end(), [&](double v) { return holds(type, static_cast<float>(v)); });
+  const auto [least, largest] = std::minmax_element(row.begin(), row.end());
+  const auto offset = static_cast<float>(*least);
+  if (!kernels::half_holds(offset)) return false;
+  const float begin = kernels::half_to_float(kernels::float_to_half(offset));
+  const auto steps = static_cast<float>((1 << form.bits) - 1);
+  return kernels::half_holds((static_cast<float>(*largest) - begin) / steps);
 }
 
 class TableReader final : public ObjectReader {
@@ -91,7 +105,7 @@ class TableReader final : public ObjectReader {
     const bool finite = all([](double v) { return std::isfinite(static_cast<float>(v)); });
     if (t->default_row.size() != static_cast<size_t>(t->dim) || !default_.all_fit || !finite)
       o->fail("default is no list of " + std::to_string(t->dim) + " finite floats");
-    else if (!all([t](double v) { return holds(t->dtype, static_cast<float>(v)); }))
+    else if (!holds_row(t->dtype, t->default_row))
       o->fail("default has a value beyond the range of " + std::string(kernels::name_of(t->dtype)));
   }
 

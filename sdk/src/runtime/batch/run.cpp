@@ -218,8 +218,9 @@ bool Lane::deliver(Chunk& c, uint32_t members) {
       shared_.leave_to_threads(this, index_of(c), true);
       return false;
     }
-    end_record(c, m, m.status.ok() ? c.out.data() + m.rows.begin * model_.engine().heads() : nullptr,
-               c.run_ns);
+    const bool waits = m.ticket->word.load(std::memory_order_acquire) == m.armed;  // not cancelled, nor late
+    const float* const scores = c.out.data() + m.rows.begin * model_.engine().heads();
+    end_record(c, m, waits && m.status.ok() ? scores : nullptr, c.run_ns);
     end(c, m, std::move(m.status), c.run_ns);
   }
   return true;

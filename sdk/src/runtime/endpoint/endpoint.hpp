@@ -193,6 +193,7 @@ class Endpoint final : public Observed {
   EndpointHistory history_;
   std::deque<Message> messages_;    // of what happened, in that order, for the log
   bool writing_messages_ = false;   // a thread writes them
+  bool recording_fails_ = false;    // a message of the recorder waits for the endpoint's thread
   std::set<uint64_t> rolled_back_;  // numbers
   const std::shared_ptr<HeldBytes> held_ = std::make_shared<HeldBytes>();  // by models of all versions
   const std::shared_ptr<EndpointCounts> counts_ = std::make_shared<EndpointCounts>();

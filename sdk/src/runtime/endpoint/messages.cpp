@@ -53,6 +53,7 @@ void Endpoint::note_recording(const Status& failed) noexcept {
   try {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     messages_.push_back({LogLevel::kWarn, "recording fails, requests are dropped: " + failed.message()});
+    recording_fails_ = true;
     changed_.notify_all();
   } catch (const std::bad_alloc&) {
     return;  // the status has it

@@ -119,10 +119,11 @@ Status EngineLoader::check_rows() const {
   if ((engine_.caps_.flags & DPI_BACKEND_ROWS) != 0) return {};
   for (const TableSpec& t : bundle_->manifest().tables) {
     if (!kernels::row_form(t.dtype).whole) continue;
-    return unsupported(bundle_->name() + ": table '" + t.name + "' has rows of " + kernels::name_of(t.dtype) +
-                       ", which device '" + engine_.caps_.device_name +
-                       "' does not decode: load the model on the CPU, or convert the table to i8 "
-                       "(`dpi-export convert --dtype i8`)");
+    return unsupported(
+        bundle_->name() + ": table '" + t.name + "' has rows of " + kernels::name_of(t.dtype) +
+        ", which device '" + engine_.caps_.device_name + "' does not decode: load the model on the CPU, or " +
+        (t.external ? std::string("load the table into the store as i8")
+                    : "convert it: `dpi-export convert BUNDLE NEW --dtype i8 --table " + t.name + "`"));
   }
   return {};
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <dpi/kernels/narrow.hpp>
+
 #include "base/text.hpp"
 #include "runtime/load/outside_rows.hpp"
 
@@ -48,6 +50,10 @@ Status check_names(const Manifest& manifest, const ModelOptions& options) {
       return invalid_argument("option 'table." + t.name +
                               ".default' is set, but the bundle says what absent " +
                               "keys of this external table get");
+    const bool halves = t.dtype == kernels::DType::kF16 || kernels::row_form(t.dtype).offset_bytes > 0;
+    if (o != nullptr && halves && !kernels::half_holds(o->fill))
+      return invalid_argument("option 'table." + t.name + ".default' is beyond the range of " +
+                              kernels::name_of(t.dtype) + ", which the table's rows are");
   }
   return {};
 }

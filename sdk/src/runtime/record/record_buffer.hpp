@@ -24,7 +24,7 @@ class RecordBuffer {
   static constexpr size_t kBytes = size_t{8} << 20;
   static constexpr size_t kAlign = 64;
   /// The most bytes of an entry: another one has room beside it.
-  static constexpr size_t kMostPayload = size_t{4} << 20;
+  static constexpr size_t kMostPayload = (size_t{4} << 20) - kAlign;
 
   class alignas(kAlign) Entry {
    public:

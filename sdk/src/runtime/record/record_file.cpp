@@ -30,30 +30,39 @@ uint64_t bundle_payload(const RecordSource& s) {
   return array_bytes(sizeof(BundleHead) + s.schema.size() + s.info.size());
 }
 
-/// OK: nothing is there, or an ended record file, or the beginning of one.
-Status check_replaceable(const std::string& path, bool* is_there) {
-  *is_there = false;
+/// Bytes of a file that holds no request.
+constexpr off_t kNoRequest = sizeof(FileHead) + sizeof(FrameHead) + sizeof(EndFrame);
+
+/// Some file systems have no locks.
+Status not_locked(const std::string& path, int error) {
+  if (error != EWOULDBLOCK) return failed(path, error);
+  return invalid_argument(path + " is being written by another recorder");
+}
+
+/// OK: nothing is there (size -1), or an ended record file, or the beginning of one.
+Status check_replaceable(const std::string& path, off_t* size) {
+  *size = -1;
   const FileHandle file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.get() < 0) return errno == ENOENT ? Status() : failed(path, errno);
-  *is_there = true;
   struct stat about{};
   if (fstat(file.get(), &about) != 0) return failed(path, errno);
+  *size = about.st_size;
   char magic[sizeof kMagic] = {};
   const bool regular = S_ISREG(about.st_mode);
   const ssize_t n = regular ? pread(file.get(), magic, sizeof magic, 0) : -1;
   if (n < 0 || std::memcmp(magic, kMagic, static_cast<size_t>(n)) != 0)
     return invalid_argument(path + " is there and is no record file; it is not replaced");
-  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0)
-    return invalid_argument(path + " is being written by another recorder");
-  return {};
+  return flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? Status() : not_locked(path, errno);
 }
 
 Status make_way(const std::string& path) {
   const std::string older = path + ".1";
-  bool is_there = false, older_is_there = false;
-  DPI_RETURN_IF_ERROR(check_replaceable(path, &is_there));
-  if (!is_there) return {};
-  DPI_RETURN_IF_ERROR(check_replaceable(older, &older_is_there));
+  off_t size = -1, older_size = -1;
+  DPI_RETURN_IF_ERROR(check_replaceable(path, &size));
+  DPI_RETURN_IF_ERROR(check_replaceable(older, &older_size));
+  if (size < 0) return {};
+  // What a full disk or a start without requests left takes no recording's place.
+  if (size <= kNoRequest) return unlink(path.c_str()) == 0 ? Status() : failed(path, errno);
   return rename(path.c_str(), older.c_str()) == 0 ? Status() : failed(path, errno);
 }
 
@@ -69,10 +78,19 @@ Result<std::unique_ptr<RecordFile>> RecordFile::create(const std::string& path, 
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return failed(path, errno);
   std::unique_ptr<RecordFile> file(new RecordFile(path, number, fd));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-    return invalid_argument(path + " is being written by another recorder");
-  DPI_RETURN_IF_ERROR(file->write_head());
-  return file;
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) return not_locked(path, errno);
+  Status begun = file->write_head();
+  if (begun.ok()) return file;
+  unlink(path.c_str());
+  return begun;
+}
+
+RecordFile::RecordFile(std::string path, uint64_t number, int fd)
+    : path_(std::move(path)), number_(number), process_(getpid()), file_(fd) {}
+
+/// A forked child has the open file too, so that closing it here would leave it locked.
+RecordFile::~RecordFile() {
+  if (getpid() == process_) flock(file_.get(), LOCK_UN);
 }
 
 Status RecordFile::write_head() {
@@ -88,6 +106,11 @@ Status RecordFile::write_head() {
 uint64_t RecordFile::bytes_of(const RecordSource& source, size_t payload) const {
   const uint64_t own = sizeof(FrameHead) + payload;
   return source.in_file == number_ ? own : own + sizeof(FrameHead) + bundle_payload(source);
+}
+
+uint64_t RecordFile::least_bytes(const RecordSource& source, size_t payload) {
+  return sizeof(FileHead) + sizeof(FrameHead) + bundle_payload(source) + sizeof(FrameHead) + payload +
+         sizeof(FrameHead) + sizeof(EndFrame);
 }
 
 bool RecordFile::has_room_for_bundle() const { return bundles_ < kMostBundles; }

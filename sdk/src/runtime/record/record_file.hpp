@@ -2,6 +2,8 @@
 // whole up to its last frame whatever happens.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +21,12 @@ class RecordFile {
   /// Refused: another kind of file in either place, and a file that another recorder writes.
   static Result<std::unique_ptr<RecordFile>> create(const std::string& path, uint64_t number);
 
+  ~RecordFile();
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
+
+  /// Bytes of an ended file with this record alone.
+  static uint64_t least_bytes(const RecordSource& source, size_t payload);
   /// Bytes that a record of the source takes here.
   uint64_t bytes_of(const RecordSource& source, size_t payload) const;
   /// Appends the record, behind the source's own frame where this file has none yet.
@@ -31,8 +39,7 @@ class RecordFile {
   bool has_room_for_bundle() const;
 
  private:
-  RecordFile(std::string path, uint64_t number, int fd)
-      : path_(std::move(path)), number_(number), file_(fd) {}
+  RecordFile(std::string path, uint64_t number, int fd);
   Status write_head();
   Status write_bundle(RecordSource* source);
   Status write_frame(uint32_t kind, std::span<const std::byte> payload);
@@ -40,6 +47,7 @@ class RecordFile {
 
   const std::string path_;
   const uint64_t number_;
+  const pid_t process_;
   const FileHandle file_;
   uint64_t end_ = 0;
   uint64_t requests_ = 0;

@@ -102,7 +102,8 @@ RecordBuffer::Entry* RecordTap::begin(const Batch& b) const {
     return r.drop(Recorder::kRate), nullptr;
   RecordBuffer::Entry* const entry = r.ring_.load(std::memory_order_acquire)->reserve(bytes, source_.get());
   if (entry == nullptr) return r.drop(Recorder::kFull), nullptr;
-  r.budget_.fetch_sub(static_cast<int64_t>(bytes + sizeof(FrameHead)), std::memory_order_relaxed);
+  if (r.limited_.load(std::memory_order_relaxed))
+    r.budget_.fetch_sub(static_cast<int64_t>(bytes + sizeof(FrameHead)), std::memory_order_relaxed);
   std::memcpy(entry->payload(), &head, sizeof head);
   Copier to(entry->payload() + sizeof head);
   to.part(b.item, item_shape, item);

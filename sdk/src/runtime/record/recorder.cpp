@@ -69,6 +69,7 @@ Status Recorder::set(std::string_view key, std::string_view value) {
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (key == "record.bytes_per_second") budget_.store(next.bytes_per_second, std::memory_order_relaxed);
     settings_ = std::move(next);
   }
   apply_share();
@@ -95,6 +96,10 @@ Status Recorder::set_path(const std::string& path) {
   }
   DPI_ASSIGN_OR_RETURN(file_, RecordFile::create(path, files_ + 1));
   ++files_;
+  while (RecordBuffer::Entry* const left = owned_ring_->front()) {  // drawn for the file before, and late
+    if (left->is_kept()) drop(kFull);
+    owned_ring_->pop(left);
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     settings_.path = path;
@@ -105,7 +110,7 @@ Status Recorder::set_path(const std::string& path) {
   }
   const BlockSignals blocked;
   try {
-    thread_ = std::thread([this] { work(); });
+    thread_ = std::thread([this, begins_with = settings_] { work(begins_with); });
   } catch (const std::system_error& fault) {
     stop();
     return Status(Code::kOutOfMemory, std::string("the recorder's thread cannot be started: ") + fault.what())
@@ -145,9 +150,8 @@ std::unique_ptr<RecordTap> Recorder::tap(std::shared_ptr<RecordSource> source) {
 
 // ---- the thread
 
-void Recorder::work() {
+void Recorder::work(Settings settings) {
   pthread_setname_np(pthread_self(), "dpi-record");
-  Settings settings;
   for (bool last = false; !last;) {
     try {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -191,6 +195,8 @@ void Recorder::drain(const Settings& settings) {
 void Recorder::write(const Settings& settings, RecordBuffer::Entry* entry) {
   if (again_ns_ != 0 && monotonic_ns() < again_ns_) return drop(kFailed);
   RecordSource* const source = entry->source();
+  if (RecordFile::least_bytes(*source, entry->bytes()) > static_cast<uint64_t>(settings.bytes))
+    return drop(kLarge);
   Status status = make_room(settings, *source, entry->bytes());
   if (status.ok() && !fits(settings, *source, entry->bytes())) return drop(kLarge);
   const uint64_t before = status.ok() ? file_->bytes() : 0;

@@ -89,7 +89,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   Status set_path(const std::string& path);
   void stop();
   void apply_share();
-  void work();
+  void work(Settings settings);
   void refill(const Settings& settings, uint64_t now);
   void drain(const Settings& settings);
   void write(const Settings& settings, RecordBuffer::Entry* entry);

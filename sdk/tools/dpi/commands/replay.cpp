@@ -186,7 +186,8 @@ Json Replay::json() {
   j["recorded"] = Json::array();
   for (size_t b = 0; b < of_bundle_.size(); ++b) {
     const RecordedBundle& from = reader_->bundles()[b];
-    const Json info = Json::parse(from.info, nullptr, false);
+    const auto not_deep = [](int depth, Json::parse_event_t, const Json&) { return depth < 8; };
+    const Json info = Json::parse(from.info, not_deep, false);
     j["recorded"].push_back({{"version", from.number},
                              {"bundle", hex_bytes(from.bundle)},
                              {"same_bundle", from.bundle == schema_.second},
