@@ -5,6 +5,7 @@
 
 #include <dpi/kernels/embed.hpp>
 
+#include "kernels/cuda/common/loads.hpp"
 #include "kernels/cuda/common/narrow.hpp"
 
 namespace dpi::kernels::cuda {
@@ -32,7 +33,7 @@ __device__ inline const unsigned char* row_bytes_of(const TableView& t, int64_t 
 /// A row's bytes, one at a time.
 struct PlainBytes {
   const unsigned char* row;
-  __device__ uint32_t at(int64_t i) const { return row[i]; }
+  __device__ uint32_t at(int32_t i) const { return row[i]; }
 };
 
 /// An e4m3fn number: as f16 with the same bits, exponent's place included, it is 256 times less; but NaN.
@@ -42,14 +43,16 @@ __device__ inline float fp8_of(uint32_t byte) {
   return size == 0x7Fu ? float_of(0x7FC00000u) : widened(Half{half}) * 256.0f;
 }
 
-/// Element `column` of a row of RowForm::whole, of `dim` elements. Bytes as PlainBytes.
+/// Element `column` of a row of RowForm::whole, of `dim` elements. Bytes as PlainBytes. Not inlined: it is
+/// rare, and its registers would be every lookup's.
 template <class Bytes>
-__device__ inline float whole_element(DType type, const Bytes& row, int64_t dim, int64_t column) {
+__device__ DPI_COLD float whole_element(DType type, const unsigned char* bytes, int32_t dim, int32_t column) {
+  const Bytes row{bytes};
   if (type == DType::kFp8) {
     const uint32_t scale = row.at(dim) | row.at(dim + 1) << 8 | row.at(dim + 2) << 16 | row.at(dim + 3) << 24;
     return float_of(scale) * fp8_of(row.at(column));
   }
-  const int64_t bits = type == DType::kI4 ? 4 : 2, bit = column * bits, behind = (dim * bits + 7) / 8;
+  const int32_t bits = type == DType::kI4 ? 4 : 2, bit = column * bits, behind = (dim * bits + 7) / 8;
   const uint32_t number = row.at(bit / 8) >> (bit % 8) & ((1u << bits) - 1u);
   const auto scale = static_cast<uint16_t>(row.at(behind) | row.at(behind + 1) << 8);
   const auto offset = static_cast<uint16_t>(row.at(behind + 2) | row.at(behind + 3) << 8);
@@ -70,7 +73,7 @@ __device__ inline float element_at(const TableView& t, int64_t id, int64_t colum
     case DType::kI8:
       return static_cast<float>(static_cast<int8_t>(row[column])) * t.scale[id * t.scale_stride];
     default:
-      return whole_element(t.dtype, PlainBytes{row}, t.dim, column);
+      return whole_element<PlainBytes>(t.dtype, row, t.dim, static_cast<int32_t>(column));
   }
 }
 

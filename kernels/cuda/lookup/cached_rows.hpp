@@ -109,7 +109,7 @@ __device__ __forceinline__ float scale_of(const RowRecord& r, CachedRow row) {
 /// Bytes of a row of a table with a cache, in the words that they lie in.
 struct FreshBytes {
   const unsigned char* row;
-  __device__ uint32_t at(int64_t i) const {
+  __device__ uint32_t at(int32_t i) const {
     return load4(row + i / 4 * 4, FreshRead()) >> (i % 4 * 8) & 0xFFu;
   }
 };
@@ -119,7 +119,7 @@ struct FreshBytes {
 __device__ inline float fresh_element(const RowRecord& r, const unsigned char* row, int32_t column,
                                       float scale) {
   const DType type = r.dtype();
-  if (type > DType::kI8) return whole_element(type, FreshBytes{row}, r.width, column);
+  if (type > DType::kI8) return whole_element<FreshBytes>(type, row, r.width, column);
   const int32_t bytes = column * (type == DType::kF32 ? 4 : type == DType::kI8 ? 1 : 2);
   const uint32_t word = load4(row + bytes / 4 * 4, FreshRead()) >> (bytes % 4 * 8);
   if (type == DType::kF32) return float_of(word);
