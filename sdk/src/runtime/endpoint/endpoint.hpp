@@ -147,7 +147,7 @@ class Endpoint final : public Observed {
   std::vector<bool> usable() const;
   std::optional<ContentHash> serving_content() const;
   bool wants(const std::string& folder, const FoundUpdate& found) const;
-  const FoundUpdate& to_blame(const FoundUpdate& target, const Update& update, size_t fault) const;
+  const FoundUpdate* to_blame(const FoundUpdate* target, const Update& update, size_t fault) const;
   void note_refused(const FoundUpdate& found, const Status& why);
   void note_gaps(std::vector<FollowedFolder::Refused> gaps);
   void note_passed(const std::string& folder);

@@ -161,7 +161,7 @@ void Endpoint::poll() {
     if (status.ok()) break;
     if (way->whole.empty() && serving_content() != serving)
       break;  // another load or a rollback came between: the next look finds the way from there
-    note_refused(to_blame(f, *way, fault), status);
+    note_refused(*to_blame(&f, *way, fault), status);
   }
   note_gaps(std::move(gaps));
 }
@@ -181,11 +181,11 @@ std::vector<bool> Endpoint::usable() const {
 }
 
 /// The file whose fault it is that `update` was refused.
-const FoundUpdate& Endpoint::to_blame(const FoundUpdate& target, const Update& update, size_t fault) const {
+const FoundUpdate* Endpoint::to_blame(const FoundUpdate* target, const Update& update, size_t fault) const {
   if (fault >= update.deltas.size()) return target;
   const auto at = std::find_if(chooser_.found().begin(), chooser_.found().end(),
                                [&](const FoundUpdate& f) { return f.path == update.deltas[fault]; });
-  return at != chooser_.found().end() ? *at : target;
+  return at != chooser_.found().end() ? &*at : target;
 }
 
 /// Deltas that nothing leads to yet, as of this look. One that the last look did not have is logged.
