@@ -146,7 +146,7 @@ def check_blocks(engine, folder, devices):
 
 
 def check_any_bits(engine, folder, built, devices):
-    """NaN among the elements of fp8, infinite and NaN scales: scores that say so, not a fault."""
+    """NaN among the elements of fp8, and an infinite scale of it: scores that say so, not a fault."""
     b, path, edited = built[0], folder / "plain.h5", folder / "any.h5"
     b.write(path, check=None)
     with h5py.File(path, "r") as source, h5py.File(edited, "w") as f:
